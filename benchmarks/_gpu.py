@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from _harness import optional
 from _torch import Recorded
+from onnx import numpy_helper
 
 import qnnrt
 from qnnrt.gpu.options import PRECISIONS
@@ -176,6 +177,9 @@ def network(name: str, batch: int = 1) -> tuple[Any, dict[str, np.ndarray]]:
         for value in (*proto.graph.input, *proto.graph.output):
             value.type.tensor_type.shape.dim[0].dim_value = batch
         del proto.graph.value_info[:]
+        _reshape(proto, batch)
+    if name == "resnet50":
+        _damp(proto)
     known = {t.name for t in proto.graph.initializer}
     r = np.random.default_rng(2)
     return proto, {
@@ -183,6 +187,26 @@ def network(name: str, batch: int = 1) -> tuple[Any, dict[str, np.ndarray]]:
         for i in proto.graph.input
         if i.name not in known
     }
+
+
+def _damp(proto: Any) -> None:
+    """Smaller weights: with random ones, sums of residuals grow beyond 16-bit floats."""
+    weights = {node.input[1] for node in proto.graph.node if node.op_type == "Conv"}
+    for constant in proto.graph.initializer:
+        if constant.name in weights:
+            smaller = numpy_helper.to_array(constant) * F32.type(0.7)
+            constant.CopyFrom(numpy_helper.from_array(smaller, constant.name))
+
+
+def _reshape(proto: Any, batch: int) -> None:
+    """Shapes that are written down for one image become those for several."""
+    targets = {node.input[1] for node in proto.graph.node if node.op_type == "Reshape"}
+    for constant in proto.graph.initializer:
+        if constant.name in targets:
+            shape = numpy_helper.to_array(constant).copy()
+            if len(shape) and shape[0] == 1:
+                shape[0] = batch
+                constant.CopyFrom(numpy_helper.from_array(shape, constant.name))
 
 
 def peers(

@@ -23,8 +23,8 @@ from support.one_node import Case, case
 #: A small one, since every access is simulated, and one whose work items are not square.
 SMALL = tiles.Tile(16, 32, 8, 4, 4, 1.0)
 OBLONG = tiles.Tile(32, 32, 16, 8, 4, 1.0)
-FLAT = tensor.Block(32, 64, 64, 1, 2, 2, 1.0)
-UPRIGHT = tensor.Block(64, 32, 64, 2, 1, 3, 1.0)
+FLAT = tensor.Block(32, 64, 64, 1, 2, 2)
+UPRIGHT = tensor.Block(64, 32, 64, 2, 1, 3)
 
 
 def main() -> None:

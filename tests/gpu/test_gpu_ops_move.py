@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import qnnrt
+from qnnrt.gpu import choose
 from qnnrt.model import Model, Node, Quantization, Tensor
 from support import reference
 from support.gpu.cases import against_cpu, launches, loops_and_lanes, on_gpu, one_backend  # noqa: F401
@@ -195,7 +196,8 @@ def test_neighbours_are_moved_together() -> None:
     with qnnrt.Session(cut.model, "gpu") as s:
         (step,) = json.loads(s.graph.describe() or "")["steps"]
     assert step["defines"]["UNIT"] == "uint4"
-    assert step["total"] == [64]  # 32 units, in groups of work items
+    (total,) = step["total"]
+    assert total == 64 if choose().kind == "cpu" else total in range(32, 257)  # 32 units in groups
 
 
 def test_fixed_point_numbers_are_moved_in_one_encoding() -> None:

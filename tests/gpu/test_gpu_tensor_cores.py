@@ -32,9 +32,12 @@ pytestmark = pytest.mark.foreign  # OpenCL drivers are
 
 DTYPES = [np.float16, np.float32]
 #: Small ones, since drivers of CPUs compile them for long; tiles of other shapes than square.
-TALL = tensor.Block(64, 32, 64, 2, 1, 3, 1.0)
-WIDE = tensor.Block(32, 64, 64, 1, 2, 2, 1.0)
-DEEP = tensor.Block(64, 32, 128, 2, 1, 4, 1.0)
+TALL = tensor.Block(64, 32, 64, 2, 1, 3)
+WIDE = tensor.Block(32, 64, 64, 1, 2, 2)
+DEEP = tensor.Block(64, 32, 128, 2, 1, 4)
+#: The next words are loaded early: with one step a stage, and with several.
+FLAT_AHEAD = tensor.Block(32, 64, 32, 1, 2, 4, ahead=True)
+DEEP_AHEAD = tensor.Block(64, 32, 128, 2, 1, 2, ahead=True)
 #: Rows, columns and terms into which copies of 16, 8, 4 and 2 bytes divide 16-bit floats.
 SIZES = [(72, 72, 80), (36, 44, 68), (70, 66, 70), (67, 69, 71)]
 LAYOUTS = [(False, False), (True, False), (False, True), (True, True)]
@@ -77,7 +80,14 @@ def product(
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
-    ("block", "sizes"), [(TALL, SIZES), (WIDE, SIZES[1:3]), (DEEP, [(1, 1, 1), SIZES[3]])]
+    ("block", "sizes"),
+    [
+        (TALL, SIZES),
+        (WIDE, SIZES[1:3]),
+        (DEEP, [(1, 1, 1), SIZES[3]]),
+        (FLAT_AHEAD, SIZES),
+        (DEEP_AHEAD, [(1, 1, 1), *SIZES[2:]]),
+    ],
 )
 def test_whole_numbers_are_exact(
     only: Use, block: tensor.Block, sizes: list[tuple[int, int, int]], dtype: Any
@@ -227,6 +237,7 @@ def listed(monkeypatch: pytest.MonkeyPatch, one_backend: qnnrt.qnn.Backend) -> C
         monkeypatch.setattr(library, "device", device)
         monkeypatch.setattr(gemm, "variants", variants)
         monkeypatch.setattr(trial, "trusted", lambda _: True)
+        monkeypatch.setattr(trial, "local_bytes", lambda _: 48 << 10)
         with qnnrt.Session(c.model, "gpu", options={"gpu": {"precision": precision}}) as s:
             s.run(c.feeds)
             return found, json.loads(s.graph.describe() or "")
@@ -296,6 +307,33 @@ def test_they_are_tried_before_they_are_used(caplog: pytest.LogCaptureFixture) -
         assert "are not used: clBuildProgram failed" in caplog.text
 
 
+def test_local_memory_beyond_what_opencl_says_is_tried(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As many bytes as the compute capability has, if a product with them comes out right."""
+    device = Device.of(described("cl_nv_device_attribute_query", 9))
+    found: list[tensor.Block] = []
+    answers = {"right": 0, "wrong": 1}
+
+    def differences(real: Device, dtype: Any, block: tensor.Block) -> int:
+        found.append(block)
+        if real.driver not in answers:
+            raise RuntimeError("ptxas: too much shared data")
+        return answers[real.driver]
+
+    monkeypatch.setattr(trial, "differences", differences)
+    monkeypatch.setattr(trial, "_real", lambda device: device)
+    monkeypatch.setattr(trial, "_local", {})
+    with caplog.at_level(logging.INFO, "qnnrt"):
+        each = [
+            trial.local_bytes(dataclasses.replace(device, driver=driver))
+            for driver in ("right", "wrong", "refuses")
+        ]
+    assert each == [227 << 10, 48 << 10, 48 << 10]
+    assert "too much shared data" in caplog.text
+    assert all(200 << 10 < block.local_bytes <= 227 << 10 for block in found)
+
+
 def test_wrong_numbers_are_not_trusted(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -344,6 +382,7 @@ def test_they_are_compiled_for_without_one(
     """As in the compiler of libQnnGpu.so, which has no OpenCL: a kernel with the instructions."""
     monkeypatch.delenv(WITHOUT, raising=False)
     monkeypatch.setattr(trial, "trusted", lambda _: True)
+    monkeypatch.setattr(trial, "local_bytes", lambda _: 48 << 10)
     device = Device.of(described("cl_nv_device_attribute_query", 9))
     target = Configs.read({"graph": precision, "portable": True}).target(device)
     a, b, y = (ir.Value("", 0, (256, 256), np.dtype(dtype), 0, "native") for _ in range(3))

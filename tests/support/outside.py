@@ -21,9 +21,12 @@ SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
 MEASURED = pytest.mark.skipif(SANITIZED, reason="the sanitizer's own memory is measured, too")
 
 _ROOT = Path(__file__).resolve().parents[2]
-#: PYTHONPATH of such a process: this qnnrt, and what the tests import.
+#: PYTHONPATH of such a process: this qnnrt, what the tests import, and what was there.
 PATHS = os.pathsep.join(
-    map(str, (Path(qnnrt.__file__).parents[1], _ROOT / "tests", _ROOT / "tools"))
+    [
+        *map(str, (Path(qnnrt.__file__).parents[1], _ROOT / "tests", _ROOT / "tools")),
+        *filter(None, [os.environ.get("PYTHONPATH")]),
+    ]
 )
 
 

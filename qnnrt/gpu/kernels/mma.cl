@@ -9,9 +9,10 @@
 //   b[w]: column lane / 4, word lane % 4 + w * 4 of the column's terms
 //   sum[v]: row lane / 4 + v / 2 * 8, column lane % 4 * 2 + v % 2
 //
-//   COPY_16, _8, _4, _2(to, from, ok): so many bytes from global memory, on the way until WAIT;
+//   COPY_16, _8, _4, _2(to, from, ok): so many bytes from global memory, on the way until WAIT_FOR;
 //       zeros unless ok, where from still is an address in a buffer
-//   COMMIT(): ends a batch of copies; WAIT(): for all batches but the last STAGES - 2
+//   COMMIT(): ends a batch of copies; WAIT_FOR(n): for all batches but the last n
+//   WARP_BARRIER(): what the warp's work items have written to local memory, all of these see
 //   MATRICES(to, at): to[q] is word lane % 4 of 16 bytes at at(q * 8 + lane / 4)
 //   MATRICES_TURNED(to, at): to[q] is 16-bit float lane / 4 of the 16 bytes at at(q * 8 + e), for
 //       e = lane % 4 * 2 in its lower half, and e + 1 in its upper one
@@ -65,13 +66,8 @@ static inline uint local_address(__local const void* p) {
 #define COPY_8(to, from, ok) COPY(8, "ca", to, from, ok)
 #define COPY_4(to, from, ok) COPY(4, "ca", to, from, ok)
 #define COMMIT() asm volatile("cp.async.commit_group;" ::: "memory")
-#if STAGES == 2
-#define WAIT() asm volatile("cp.async.wait_group 0;" ::: "memory")
-#elif STAGES == 3
-#define WAIT() asm volatile("cp.async.wait_group 1;" ::: "memory")
-#else
-#define WAIT() asm volatile("cp.async.wait_group 2;" ::: "memory")
-#endif
+#define WAIT_FOR(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
+#define WARP_BARRIER() asm volatile("bar.warp.sync 0xffffffff;" ::: "memory")
 
 #define LDMATRIX(how, to, at)                                                            \
   asm volatile("ldmatrix.sync.aligned.m8n8.x4" how ".shared.b16 {%0, %1, %2, %3}, [%4];" \
@@ -122,8 +118,9 @@ static inline uint rounded(uint word) {
 #define COPY_4(to, from, ok) COPY(uint, to, from, ok)
 #define COMMIT() \
   {}
-#define WAIT() \
+#define WAIT_FOR(n) \
   {}
+#define WARP_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 #define WORD(at) memory[(at) / 4]
 #define MATRICES(to, at) \
   for (int q = 0; q < 4; ++q) (to)[q] = WORD(at(q * 8 + lane / 4) + lane % 4 * 4)

@@ -4,6 +4,8 @@
 //   AT_A(p), AT_B(p), A_TURNED, B_TURNED, WINDOW, PARTIAL: as in tiles.cl
 //   A_BYTES, B_BYTES: that are copied at once: 16, 8, 4 or 2; rows of memory are multiples
 //   VY: elements that are written at once, 2 or 1; rows of y are multiples
+//   AHEAD: a warp loads its words for the next product while it makes this one, for blocks whose
+//       warps are too few to wait for one another
 #define THREADS (DOWN * ACROSS * 32)
 #define WM (BM / DOWN / 16)
 #define WN (BN / ACROSS / 8)
@@ -14,6 +16,16 @@
 #define VB (B_BYTES / SIZE)
 #define A_SIZE (BM * LINE)
 #define STAGE ((BM + BN) * LINE)
+#define STEPS (LINE / 32)
+// A warp's results on their way out: 16 rows at a time, eight floats apart from one another's banks.
+#define OUT_COLUMNS (BN / ACROSS)
+#define OUT_LINE (OUT_COLUMNS + 8)
+#define OUT (DOWN * ACROSS * 16 * OUT_LINE * 4)
+#if OUT > STAGES * STAGE
+#define LOCAL_BYTES OUT
+#else
+#define LOCAL_BYTES (STAGES * STAGE)
+#endif
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)
 #define BAND 8
@@ -23,7 +35,7 @@
 #define PLACE_BY(line, byte, size, twist) \
   ((line) * (size) + (((byte) / 16 ^ (twist)) * 16) + (byte) % 16)
 #define PLACE_OF(line, byte, size) \
-  PLACE_BY(line, byte, size, (size) == 64 ? (line) / 2 % 4 : (line) % 8)
+  PLACE_BY(line, byte, size, (size) == 32 ? (line) / 4 % 2 : (size) == 64 ? (line) / 2 % 4 : (line) % 8)
 // Lines of terms, and lines of rows or columns, one for each term.
 #define PLACE(line, byte) PLACE_OF(line, byte, LINE)
 #ifdef HALF
@@ -37,27 +49,9 @@
 #endif
 
 __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor)(
-    __global const REAL* restrict a, __global const REAL* restrict b,
-#ifdef PARTIAL
-    __global float* y,
-#else
-#ifdef BIAS
-    __global const REAL* restrict bias,
-#endif
-    __global REAL* y,
-#endif
-    const int rows, const int columns, const int depth, const int inner, const int parts,
-    const int a_matrix, const int b_matrix, const int b_row, const int y_matrix, const int y_row,
-#ifdef WINDOW
-    const int height, const int width, const int channels, const int y_height, const int y_width,
-    const int kernel_height, const int kernel_width, const int stride_y, const int stride_x,
-    const int dilation_y, const int dilation_x, const int pad_y,
-    const int pad_x
-#else
-    const int a_row
-#endif
+#include "operands.cl"
         POST_PARAMS) {
-  __local uint memory[STAGES * STAGE / 4] __attribute__((aligned(128)));
+  __local uint memory[LOCAL_BYTES / 4] __attribute__((aligned(128)));
   PREPARE
   const int id = get_local_id(0), lane = id % 32;
   const int down = id / 32 / ACROSS * (BM / DOWN), across = id / 32 % ACROSS * (BN / ACROSS);
@@ -88,27 +82,56 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
 #define A_APART (THREADS * VA / BK)
 #define A_READS (BM / A_APART)
 #ifdef WINDOW
-  // Where this work item's rows begin, and the tap and channel of its terms.
-  int image[A_READS], top[A_READS], left[A_READS];
-  EACH for (int i = 0; i < A_READS; ++i) {
-    const int m = m0 + a_m + i * A_APART;
-    image[i] = m / (y_height * y_width) * height * width;
-    top[i] = m < rows ? m / y_width % y_height * stride_y - pad_y : -(1 << 30);
-    left[i] = m % y_width * stride_x - pad_x;
+  // Where each row of this work item begins, the next ones by steps, for divisions are slow.
+  int begin[A_READS], top[A_READS], left[A_READS];
+  {
+    const int image_rows = y_height * y_width;
+    int m = m0 + a_m, image = m / image_rows, v = m % image_rows / y_width, h = m % y_width;
+    const int image_step = A_APART / image_rows;
+    const int v_step = A_APART % image_rows / y_width, h_step = A_APART % image_rows % y_width;
+    EACH for (int i = 0; i < A_READS; ++i) {
+      const int y = v * stride_y - pad_y, x = h * stride_x - pad_x;
+      begin[i] = ((image * height + y) * width + x) * channels;
+      top[i] = m < rows ? y : -(1 << 30);
+      left[i] = x;
+      m += A_APART;
+      h += h_step;
+      const int next_row = h >= y_width;
+      h -= next_row ? y_width : 0;
+      v += v_step + next_row;
+      const int next_image = v >= y_height;
+      v -= next_image ? y_height : 0;
+      image += image_step + next_image;
+    }
   }
+  // The channel and tap of its terms, and how far they are from there.
   int channel = (first + a_k) % depth;
   int tap_x = (first + a_k) / depth % kernel_width;
   int tap_y = (first + a_k) / depth / kernel_width;
-#define READ_A(i, to, k0)                                                          \
-  {                                                                                \
-    const int v = top[i] + tap_y * dilation_y, h = left[i] + tap_x * dilation_x;   \
-    const int ok = v >= 0 && v < height && h >= 0 && h < width && k0 + a_k < last; \
-    const int from = ok ? (image[i] + v * width + h) * channels + channel : 0;     \
-    CAT(COPY_, A_BYTES)(to + PLACE(a_m + i * A_APART, a_k * SIZE), a + from, ok);  \
+  const int channel_step = BK % depth;
+  const int x_step = BK / depth % kernel_width, y_step = BK / depth / kernel_width;
+  int tap_down, tap_right, tap;
+#define FIND_TAP                                                \
+  tap_down = tap_y * dilation_y, tap_right = tap_x * dilation_x; \
+  tap = (tap_down * width + tap_right) * channels + channel;
+  FIND_TAP
+#define READ_A(i, to, k0)                                                            \
+  {                                                                                  \
+    const uint v = top[i] + tap_down, h = left[i] + tap_right;                       \
+    const int ok = v < (uint)height && h < (uint)width && k0 + a_k < last;           \
+    CAT(COPY_, A_BYTES)                                                              \
+    (to + PLACE(a_m + i * A_APART, a_k * SIZE), a + (ok ? begin[i] + tap : 0), ok);  \
   }
-#define NEXT_A                                              \
-  for (channel += BK; channel >= depth; channel -= depth) { \
-    if (++tap_x == kernel_width) tap_x = 0, ++tap_y;        \
+#define NEXT_A                                       \
+  {                                                  \
+    channel += channel_step;                         \
+    const int next_tap = channel >= depth;           \
+    channel -= next_tap ? depth : 0;                 \
+    tap_x += x_step + next_tap;                      \
+    const int next_line = tap_x >= kernel_width;     \
+    tap_x -= next_line ? kernel_width : 0;           \
+    tap_y += y_step + next_line;                     \
+    FIND_TAP                                         \
   }
 #else
 #define READ_A(i, to, k0)                                                             \
@@ -159,42 +182,94 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
 // The words of block i of a and pair j of b, of term s * TERMS and those behind it.
 #ifndef A_TURNED
 #define A_AT(l) (a_tile + PLACE(down + i * 16 + (l) % 16, s * 32 + (l) / 16 * 16))
-#define WORDS_A MATRICES(a_words + i * 4, A_AT);
+#define WORDS_A MATRICES(a_words[to] + i * 4, A_AT);
 #elif defined HALF
 #define A_AT(l)                                              \
   (a_tile + PLACE_TURNED(s * TERMS + (l) % 8 + (l) / 16 * 8, \
                          (down + i * 16) * SIZE + (l) / 8 % 2 * 16, BM * SIZE))
-#define WORDS_A MATRICES_TURNED(a_words + i * 4, A_AT);
+#define WORDS_A MATRICES_TURNED(a_words[to] + i * 4, A_AT);
 #else
 #define WORDS_A                                         \
-  EACH for (int w = 0; w < 4; ++w) a_words[i * 4 + w] = \
+  EACH for (int w = 0; w < 4; ++w) a_words[to][i * 4 + w] = \
       WORD(a_tile + down * SIZE + PLACE_OF_WORD(s * TERMS + w / 2 * 4, i * 2 + w % 2, BM * SIZE));
 #endif
 #ifdef B_TURNED
 #define B_AT(l) \
   (b_tile + PLACE(across + j * 16 + (l) % 8 + (l) / 16 * 8, s * 32 + (l) / 8 % 2 * 16))
-#define WORDS_B MATRICES(b_words + j * 4, B_AT);
+#define WORDS_B MATRICES(b_words[to] + j * 4, B_AT);
 #elif defined HALF
 #define B_AT(l) \
   (b_tile + PLACE_TURNED(s * TERMS + (l) % 16, (across + j * 16) * SIZE + (l) / 16 * 16, BN * SIZE))
-#define WORDS_B MATRICES_TURNED(b_words + j * 4, B_AT);
+#define WORDS_B MATRICES_TURNED(b_words[to] + j * 4, B_AT);
 #else
 #define WORDS_B                                               \
-  EACH for (int w = 0; w < 4; ++w) b_words[j * 4 + w] = WORD( \
+  EACH for (int w = 0; w < 4; ++w) b_words[to][j * 4 + w] = WORD( \
       b_tile + across * SIZE + PLACE_OF_WORD(s * TERMS + w % 2 * 4, j * 2 + w / 2, BN * SIZE));
 #endif
+
+#ifdef HALF
+#define ROUND(to)
+#else
+#ifdef B_ROUNDED
+#define ROUND_B(to)
+#else
+#define ROUND_B(to) EACH for (int j = 0; j < WN * 2; ++j) b_words[to][j] = ROUNDED(b_words[to][j]);
+#endif
+#define ROUND(to)                                                                 \
+  EACH for (int i = 0; i < WM * 4; ++i) a_words[to][i] = ROUNDED(a_words[to][i]); \
+  ROUND_B(to)
+#endif
+#define WORDS(buffer, stage, step)                                   \
+  {                                                                  \
+    const int to = buffer, s = step;                                 \
+    const int a_tile = (stage)*STAGE, b_tile = a_tile + A_SIZE;      \
+    EACH for (int i = 0; i < WM; ++i){WORDS_A}                       \
+    EACH for (int j = 0; j < WN / 2; ++j){WORDS_B}                   \
+    ROUND(to)                                                        \
+  }
 
   float sum[WM][WN][4];
   EACH for (int i = 0; i < WM; ++i) {
     EACH for (int j = 0; j < WN; ++j) { EACH for (int v = 0; v < 4; ++v) sum[i][j][v] = 0.0f; }
   }
+  int now = 0;
+#ifdef AHEAD
+  // Once a stage's last words are in registers, its place is free: so all stages are on their way.
+#define TURNS (STEPS == 1 ? 2 : 1)  // of stages, so that the words' buffers are constants
+  uint a_words[2][WM * 4], b_words[2][WN * 2];
+  EACH for (int stage = 0; stage < STAGES; ++stage) {
+    if (first + stage * BK < last) { READ(stage, first + stage * BK) }
+    COMMIT();
+  }
+  WAIT_FOR(STAGES - 1);
+  barrier(CLK_LOCAL_MEM_FENCE);
+  WORDS(0, 0, 0)
+  for (int k0 = first; k0 < last; k0 += BK * TURNS) {
+    EACH for (int u = 0; u < TURNS * STEPS; ++u) {
+      const int at = k0 + u / STEPS * BK;
+      if (u >= STEPS && at >= last) break;
+      if (u % STEPS == STEPS - 1) {
+        WAIT_FOR(STAGES - 2);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        const int free = now;
+        now = now == STAGES - 1 ? 0 : now + 1;
+        WORDS((u + 1) % 2, now, 0)
+        if (at + STAGES * BK < last) { READ(free, at + STAGES * BK) }
+        COMMIT();
+      } else {
+        WORDS((u + 1) % 2, now, (u + 1) % STEPS)
+      }
+      MULTIPLY(sum, a_words[u % 2], b_words[u % 2])
+    }
+  }
+#else
+  uint a_words[1][WM * 4], b_words[1][WN * 2];
   EACH for (int stage = 0; stage < STAGES - 1; ++stage) {
     READ(stage, first + stage * BK)
     COMMIT();
   }
-  int now = 0;
   for (int k0 = first; k0 < last; k0 += BK) {
-    WAIT();
+    WAIT_FOR(STAGES - 2);
     barrier(CLK_LOCAL_MEM_FENCE);
     // Into the place of the stage before, which all have read.
     if (k0 + (STAGES - 1) * BK < last) {
@@ -202,54 +277,57 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
       READ(stage, k0 + (STAGES - 1) * BK)
     }
     COMMIT();
-    const int a_tile = now * STAGE, b_tile = a_tile + A_SIZE;
-    EACH for (int s = 0; s < LINE / 32; ++s) {
-      uint a_words[WM * 4], b_words[WN * 2];
-      EACH for (int i = 0; i < WM; ++i){WORDS_A} EACH for (int j = 0; j < WN / 2; ++j){WORDS_B}
-#ifndef HALF
-      EACH for (int i = 0; i < WM * 4; ++i) a_words[i] = ROUNDED(a_words[i]);
-      EACH for (int j = 0; j < WN * 2; ++j) b_words[j] = ROUNDED(b_words[j]);
-#endif
-      MULTIPLY(sum, a_words, b_words)
+    EACH for (int step = 0; step < STEPS; ++step) {
+      WORDS(0, now, step)
+      MULTIPLY(sum, a_words[0], b_words[0])
     }
     now = now == STAGES - 1 ? 0 : now + 1;
   }
+#endif
 
+  // Through local memory, so that a warp writes, and reads what is added, in whole lines.
 #ifdef PARTIAL
   y += (part * (get_num_groups(2) / parts) + p) * rows * columns;
 #endif
-  EACH for (int i = 0; i < WM * 2; ++i) {
-    const int m = m0 + down + i * 8 + lane / 4;
+  __local float* const out = (__local float*)memory + id / 32 * (16 * OUT_LINE);
+  barrier(CLK_LOCAL_MEM_FENCE);
+  EACH for (int i = 0; i < WM; ++i) {
     EACH for (int j = 0; j < WN; ++j) {
-      EACH for (int v = 0; v < 2; v += VY) {
-        const int n = n0 + across + j * 8 + lane % 4 * 2 + v;
-        if (m < rows && n < columns) {
+      EACH for (int v = 0; v < 2; ++v) {
+        *(__local float2*)(out + (v * 8 + lane / 4) * OUT_LINE + j * 8 + lane % 4 * 2) =
+            (float2)(sum[i][j][v * 2], sum[i][j][v * 2 + 1]);
+      }
+    }
+    WARP_BARRIER();
+    SOME for (int t = lane * VY; t < 16 * OUT_COLUMNS; t += 32 * VY) {
+      const int x = t / OUT_COLUMNS * OUT_LINE + t % OUT_COLUMNS;
+      const int m = m0 + down + i * 16 + t / OUT_COLUMNS, n = n0 + across + t % OUT_COLUMNS;
+      if (m < rows && n < columns) {
 #ifdef PARTIAL
-          const int at = m * columns + n;
-#define RESULT(v) sum[i / 2][j][i % 2 * 2 + v]
+        const int at = m * columns + n;
+#define RESULT(v) out[x + v]
 #else
-          const int at = p * y_matrix + m * y_row + n;
+        const int at = p * y_matrix + m * y_row + n;
 #ifdef BIAS
-#define RESULT(v) \
-  POST(sum[i / 2][j][i % 2 * 2 + v] + LOAD(bias, BIAS + n + (v) % VY), at + (v) % VY)
+#define RESULT(v) POST(out[x + v] + LOAD(bias, BIAS + n + v), at + v)
 #else
-#define RESULT(v) POST(sum[i / 2][j][i % 2 * 2 + v], at + (v) % VY)
+#define RESULT(v) POST(out[x + v], at + v)
 #endif
 #endif
 #if VY == 2
-          const float2 two = (float2)(RESULT(0), RESULT(1));
+        const float2 two = (float2)(RESULT(0), RESULT(1));
 #if defined HALF && !defined PARTIAL
-          vstorea_half2(two, 0, y + at);
+        vstorea_half2(two, 0, y + at);
 #else
-          *(__global float2*)(y + at) = two;
+        *(__global float2*)(y + at) = two;
 #endif
 #elif defined PARTIAL
-          y[at] = RESULT(v);
+        y[at] = RESULT(0);
 #else
-          STORE(y, at, RESULT(v));
+        STORE(y, at, RESULT(0));
 #endif
-        }
       }
     }
+    WARP_BARRIER();
   }
 }

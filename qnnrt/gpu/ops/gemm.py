@@ -34,7 +34,9 @@ def _in_local_memory(
 ) -> Iterator[tuple[str, Callable[[], list[Launch]]]]:
     """Blocks for tensor cores, where there are some, and tiles, one of which is among the first
     few, that are measured."""
-    blocks: list[Any] = tensor.ways(x, target) if _on_tensor_cores(x, target) else []
+    blocks: list[Any] = []
+    if _on_tensor_cores(x, target):
+        blocks = tensor.ways(x, target, trial.local_bytes(target.device))
     plain: list[Any] = tiles.ways(x, target)
     few = 2 if blocks else 0
     for way, parts in (*blocks[:few], *plain[:1], *blocks[few : _MOST // 2], *plain[1:]):

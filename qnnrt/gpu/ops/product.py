@@ -12,7 +12,7 @@ from ...dtypes import data_type
 from ..ir import Launch, Node, Value
 from .common import Defines, Fused, reals
 
-__all__ = ["Product", "Window", "combined", "scratch"]
+__all__ = ["Product", "Window", "combined", "in_tiles", "scratch"]
 
 _F32: Final = np.dtype(np.float32)
 
@@ -123,6 +123,46 @@ class Product:
 def scratch(*shape: int) -> Value:
     """32-bit floats between two kernels of a node."""
     return Value("", 0, shape, _F32, data_type(_F32), "native")
+
+
+def in_tiles(
+    x: Product,
+    post: Fused,
+    kernel: str,
+    defines: Defines,
+    tile: tuple[int, int, int],
+    b: tuple[Value, int, int],
+    parts: int,
+) -> list[Launch]:
+    """The launches of a kernel with the parameters of operands.cl.
+
+    Args:
+        x: the product.
+        post: what is behind it.
+        kernel: its name, and its file's.
+        defines: all but PARTIAL.
+        tile: rows and columns of a work group, and its work items.
+        b: the second matrix as the kernel reads it, its elements from matrix to matrix and from
+            line to line.
+        parts: that the sum is cut into; one more kernel adds them.
+    """
+    rows, columns, items = tile
+    groups = (-(-x.columns // columns), -(-x.rows // rows), x.count * parts)
+    total, group = (groups[0] * items, *groups[1:]), (items, 1, 1)
+    sizes = (x.rows, x.columns, x.depth, x.inner, parts, x.a_matrix, *b[1:], x.y_matrix, x.y_row)
+    a_row = x.a_row if x.a_step == 1 else x.a_step
+    args = (*sizes, *(x.window.args if x.window else (a_row,)))
+    if parts == 1:
+        whole = (*x.operands(b[0]), *args, *post.args)
+        return [Launch(kernel, kernel, defines, total, whole, group, post.before)]
+    # Neither bias nor what comes behind is done to a part.
+    later = ("BIAS", *(name for name, _ in post.defines))
+    defines = (*(d for d in defines if d[0] not in later), ("PARTIAL", "1"))
+    pieces = scratch(parts, x.count, x.rows, x.columns)
+    return [
+        Launch(kernel, kernel, defines, total, (x.a, b[0], pieces, *args), group),
+        combined(x, post, pieces, parts),
+    ]
 
 
 def combined(x: Product, post: Fused, pieces: Value, parts: int) -> Launch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Final
@@ -10,16 +11,34 @@ import numpy as np
 
 from ..ir import Launch, Value
 from ..target import Target
-from .common import Defines, fused
-from .product import Product, combined, scratch
+from .common import Defines, fused, reals
+from .product import Product, in_tiles
 from .tiles import PARTS
 
-__all__ = ["BLOCKS", "Block", "make", "offered", "ways"]
+__all__ = ["BLOCKS", "Block", "Pace", "make", "offered", "ways"]
 
 _F16: Final = np.dtype(np.float16)
 _F32: Final = np.dtype(np.float32)
 _WARP: Final = 32
 _MOST_ROWS: Final = 16
+#: Bytes that are copied at once at least: a pixel's channels become a multiple of so many numbers.
+_LEAST: Final = 8
+_WIDE: Final = 4
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long a kernel takes, for guesses: microseconds on an H100.
+
+    Attributes:
+        start: from a group's begin to its end, without a step.
+        alone: a step, of a group that has a multiprocessor for itself.
+        each: a step of each group, where there are as many as run at a time.
+    """
+
+    start: float
+    alone: float
+    each: float
 
 
 @dataclass(frozen=True)
@@ -31,7 +50,9 @@ class Block:
         line: bytes of terms that it has at a time, of each row and column.
         down, across: its warps.
         stages: how many pairs of tiles are in local memory or on their way there.
-        speed: how near it comes to the device's best where there is enough to do; for guesses.
+        together: groups that a multiprocessor runs at a time, by their registers and memory.
+        half, tf32: its pace with 16-bit floats and with tf32.
+        ahead: a warp loads the words of its next product while it makes one.
     """
 
     rows: int
@@ -40,7 +61,10 @@ class Block:
     down: int
     across: int
     stages: int
-    speed: float
+    together: int = 1
+    half: Pace = Pace(5.0, 0.1, 0.2)
+    tf32: Pace = Pace(2.5, 0.1, 0.3)
+    ahead: bool = False
 
     @property
     def items(self) -> int:
@@ -52,22 +76,29 @@ class Block:
         return self.stages * self.line * (self.rows + self.columns)
 
     def __str__(self) -> str:
-        return f"tensor-{self.rows}x{self.columns}x{self.line}-{self.down}x{self.across}"
+        sizes = f"{self.rows}x{self.columns}x{self.line}x{self.stages}"
+        return f"tensor-{sizes}-{self.down}x{self.across}"
 
 
-#: Local memory that a kernel declares is 48 KiB at most on the devices that there are. A warp has
-#: 32 x 32 elements or a multiple, up to 64 x 64, whose sums are 128 registers of a work item.
+#: A warp has 32 x 32 elements or a multiple, up to 64 x 64, whose sums are 128 registers of a work
+#: item. Those of more than 48 KiB are for devices that let a kernel declare so much. Paces are fits
+#: to 128 products and convolutions on an H100: `decision 49`.
 BLOCKS: Final = (
-    Block(128, 128, 64, 2, 4, 3, 1.0),
-    Block(128, 128, 64, 2, 2, 3, 1.0),
-    Block(128, 256, 64, 2, 4, 2, 0.95),
-    Block(256, 128, 64, 4, 2, 2, 0.95),
-    Block(128, 64, 64, 2, 2, 4, 0.8),
-    Block(64, 128, 64, 2, 2, 4, 0.8),
-    Block(64, 64, 128, 2, 2, 3, 0.65),
-    Block(64, 32, 128, 2, 1, 4, 0.45),
-    Block(32, 64, 128, 1, 2, 4, 0.45),
+    Block(128, 128, 64, 2, 4, 3, 2, Pace(4.7, 0.10, 0.44), Pace(2.6, 0.20, 0.54)),
+    Block(256, 128, 64, 4, 2, 6, 1, Pace(7.7, 0.57, 0.57), Pace(5.9, 0.71, 0.71), ahead=True),
+    Block(128, 128, 64, 2, 2, 3, 2, Pace(6.9, 0.09, 0.38), Pace(4.5, 0.28, 0.43), ahead=True),
+    Block(128, 64, 64, 2, 2, 4, 4, Pace(4.8, 0.28, 0.22), Pace(2.3, 0.42, 0.30)),
+    Block(64, 128, 64, 2, 2, 4, 4, Pace(4.6, 0.27, 0.22), Pace(1.9, 0.36, 0.27)),
+    Block(64, 128, 64, 2, 2, 6, 3, Pace(5.3, 0.12, 0.20), Pace(2.6, 0.07, 0.25), ahead=True),
+    Block(64, 64, 128, 2, 2, 3, 4, Pace(4.5, 0.12, 0.24), Pace(2.2, 0.44, 0.31)),
+    Block(64, 64, 128, 2, 2, 4, 3, Pace(4.4, 0.12, 0.20), Pace(2.5, 0.12, 0.30), ahead=True),
+    Block(64, 32, 128, 2, 1, 4, 4, Pace(5.2, 0.23, 0.14), Pace(3.0, 0.42, 0.19)),
+    Block(32, 64, 128, 1, 2, 4, 4, Pace(4.5, 0.30, 0.15), Pace(2.2, 0.59, 0.25)),
 )
+#: Bytes of an H100's memory in a microsecond.
+_MEMORY: Final = 2.6e6
+#: Microseconds of one more kernel.
+_KERNEL: Final = 4.0
 
 
 def offered(x: Product, target: Target) -> bool:
@@ -78,15 +109,17 @@ def offered(x: Product, target: Target) -> bool:
     return x.a.dtype == _F16 or (x.a.dtype == _F32 and target.tf32)
 
 
-def ways(x: Product, target: Target) -> list[tuple[Block, int]]:
-    """Blocks and numbers of parts of the sum, those that are expected to be the fastest first."""
+def ways(x: Product, target: Target, local_bytes: int) -> list[tuple[Block, int]]:
+    """Blocks of at most so many bytes of local memory and numbers of parts of the sum, those that
+    are expected to be the fastest first."""
     raw = target.device.raw
     # A work item keeps where each row of a window begins that it copies from.
-    most = _MOST_ROWS * _a_bytes(x) if x.window else math.inf
+    at_once = _LEAST if _widens(x) else _a_bytes(x)
+    most = _MOST_ROWS * at_once if x.window else math.inf
     found = [
         (_cost(x, block, parts, int(raw.max_compute_units)), block, parts)
         for block in BLOCKS
-        if block.items <= raw.max_work_group_size and block.local_bytes <= raw.local_mem_size
+        if block.items <= raw.max_work_group_size and block.local_bytes <= local_bytes
         if block.rows * block.line <= most * block.items
         for parts in PARTS
         if parts == 1 or -(-x.inner * x.a.dtype.itemsize // block.line) >= 4 * parts
@@ -95,28 +128,32 @@ def ways(x: Product, target: Target) -> list[tuple[Block, int]]:
 
 
 def _cost(x: Product, block: Block, parts: int, units: int) -> float:
-    """A guess at how long it takes, in multiply-adds of a compute unit that has enough to do."""
-    depth = block.line // x.a.dtype.itemsize
+    """A guess at how long it takes, in microseconds."""
+    size = x.a.dtype.itemsize
+    pace = block.half if size == 2 else block.tf32
     groups = -(-x.rows // block.rows) * -(-x.columns // block.columns) * x.count * parts
-    each = -(-groups // units)  # the unit that has the most
-    # Sixteen warps hide each other's waiting. Of those with 128 sums for a lane eight have room.
-    fitting = 512 if block.rows * block.columns <= 64 * block.items else 256
-    busy = min(1.0, min(each, fitting // block.items) * block.items / fitting)
-    steps = -(-x.inner // (depth * parts))
-    area = block.rows * block.columns * depth * (steps + block.stages)
-    cost = each * area / (block.speed * busy)
+    beside = min(block.together, -(-groups // units))
+    step = max(pace.alone, beside * pace.each)
+    once = pace.start + step * -(-x.inner * size // (block.line * parts))
+    # Groups that follow one another are not in step for long.
+    rounds = groups / (units * block.together)
+    if rounds < 4:
+        rounds = max(1.0, (rounds + math.ceil(rounds)) / 2)
+    read = x.inner // (x.window.taps if x.window else 1) * x.rows + x.inner * x.columns
+    written = x.rows * x.columns * x.count
+    cost = max(rounds * once, size * (read * x.count + written) / _MEMORY)
     # Writing parts, reading them, and one more kernel.
-    return cost + (parts > 1) * (2e6 + 60.0 * parts * x.rows * x.columns * x.count / units)
+    return cost + (parts > 1) * (_KERNEL + 4 * (parts + 1) * written / _MEMORY)
 
 
 def make(x: Product, target: Target, block: Block, parts: int) -> list[Launch]:
     """A product by tensor.cl, whose sums are cut into ``parts``. Where the device has no tensor
     cores the kernel does their work itself, slowly."""
     post = fused(x.node)
+    x, before = _widened(x, target)
     size = x.a.dtype.itemsize
     b, b_matrix, b_row, b_turned = _second(x, target)
     a_turned = x.a_step != 1
-    a_row = x.a_step if a_turned else x.a_row
     # A constant's rows are longer where they were made so, with zeros behind them.
     b_whole = (b_row, b_row if b is not x.b else x.inner if b_turned else x.columns)
     y_whole = (x.columns,) if parts > 1 else (x.columns, x.y_row, x.y_matrix)
@@ -129,50 +166,81 @@ def make(x: Product, target: Target, block: Block, parts: int) -> list[Launch]:
         ("DOWN", str(block.down)),
         ("ACROSS", str(block.across)),
         ("STAGES", str(block.stages)),
+        *((("AHEAD", "1"),) if block.ahead else ()),
         ("A_BYTES", str(_a_bytes(x))),
         ("B_BYTES", str(_at_once(size, *b_whole, b_matrix))),
         ("VY", "1" if any(n % 2 for n in y_whole) else "2"),
+        *((("B_ROUNDED", "1"),) if x.constant else ()),
         *((("WINDOW", "1"),) if x.window else ()),
         *((("A_TURNED", "1"),) if a_turned else ()),
         *((("B_TURNED", "1"),) if b_turned else ()),
-        *((("PARTIAL", "1"),) if parts > 1 else ()),
     )
-    sizes = (x.rows, x.columns, x.depth, x.inner, parts, x.a_matrix, b_matrix, b_row)
-    window = x.window.args if x.window else (a_row,)
-    args = (*sizes, x.y_matrix, x.y_row, *window)
-    groups = (-(-x.columns // block.columns), -(-x.rows // block.rows), x.count * parts)
-    total = (groups[0] * block.items, *groups[1:])
-    group = (block.items, 1, 1)
-    if parts == 1:
-        whole = (*x.operands(b), *args, *post.args)
-        return [Launch("tensor", "tensor", defines, total, whole, group, post.before)]
-    # Neither bias nor what comes behind is done to a part.
-    later = ("BIAS", *(name for name, _ in post.defines))
-    defines = tuple(d for d in defines if d[0] not in later)
-    pieces = scratch(parts, x.count, x.rows, x.columns)
-    return [
-        Launch("tensor", "tensor", defines, total, (x.a, b, pieces, *args), group),
-        combined(x, post, pieces, parts),
-    ]
+    sizes = (block.rows, block.columns, block.items)
+    return before + in_tiles(x, post, "tensor", defines, sizes, (b, b_matrix, b_row), parts)
+
+
+def _widens(x: Product) -> bool:
+    return bool(x.window) and x.count == 1 and x.constant and _a_bytes(x) < _LEAST
+
+
+def _widened(x: Product, target: Target) -> tuple[Product, list[Launch]]:
+    """The same product over an image whose pixels have a few more channels, of zeros, so that they
+    can be copied in pieces of 8 or 16 bytes, and the kernel that makes this image.
+
+    Most networks begin with three channels, each of which would be copied by itself, for each tap.
+    """
+    if not _widens(x):
+        return x, []
+    w = x.window
+    assert w is not None
+    wide = -(-w.channels // _WIDE) * _WIDE
+    pixels = x.a.size // w.channels
+    image = target.temporary((pixels, wide), x.a.dtype)
+    taps = x.weights().reshape(w.taps, x.depth, x.columns)
+    weights = np.zeros((w.taps, wide, x.columns), x.b.dtype)
+    weights[:, : x.depth] = taps
+    more = dataclasses.replace(
+        x,
+        a=image,
+        b=target.constant(weights),
+        depth=wide,
+        a_row=wide,
+        b_step=x.columns,
+        b_column=1,
+        window=dataclasses.replace(w, channels=wide),
+    )
+    defines = (*reals(x.a, image), ("CHANNELS", str(w.channels)), ("WIDE", str(wide)))
+    return more, [Launch("widen", "widen", defines, (pixels * wide,), (x.a, image))]
 
 
 def _second(x: Product, target: Target) -> tuple[Value, int, int, bool]:
     """b, its elements from matrix to matrix and from line to line, and whether it is [n][k].
 
-    A constant becomes [n][k], in lines of whole pieces of 16 bytes, unless it is that, or 16-bit
-    floats whose columns are whole pieces: instructions turn these.
+    A constant becomes [n][k], in lines of whole pieces of 16 bytes, and is rounded to tf32. 16-bit
+    floats remain as they are if they are that, or their columns are whole pieces, which
+    instructions turn.
     """
     turned = x.b_column != 1
     line = x.b_column if turned else x.b_step
     each = 16 // x.b.dtype.itemsize
-    ready = turned or x.b.dtype == _F16
+    ready = x.b.dtype == _F16 and x.b_count == 1
     ready = ready and not any(n % each for n in (line, x.inner if turned else x.columns))
-    if not x.constant or (ready and x.b_count == 1):
+    if not x.constant or ready:
         return x.b, x.b_matrix, line, turned
     width = -(-x.inner // each) * each
     data = np.zeros((x.b_count, x.columns, width), x.b.dtype)
     data[:, :, : x.inner] = x.weights().swapaxes(1, 2)
+    if x.b.dtype == _F32:
+        _round(data)
     return target.constant(data), x.columns * width if x.b_count > 1 else 0, width, True
+
+
+def _round(floats: np.ndarray) -> None:
+    """To tf32, half away from zero, in place, as ``cvt.rna.tf32`` does."""
+    bits = floats.view(np.uint32)
+    all_ = np.uint32(0x7F800000)  # of the exponent: infinite, or not a number
+    rounded = (bits + np.uint32(0x1000)) & ~np.uint32(0x1FFF)
+    np.copyto(bits, rounded, where=(bits & all_) != all_)
 
 
 def _a_bytes(x: Product) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from ..ir import Launch, Value
 from ..target import Target
 from .common import Defines, fused
-from .product import Product, combined, scratch
+from .product import Product, in_tiles
 
 __all__ = ["PARTS", "Tile", "dots", "few_rows", "tiles", "ways"]
 
@@ -120,25 +120,9 @@ def tiles(x: Product, target: Target, tile: Tile, parts: int) -> list[Launch]:
         *((("WINDOW", "1"),) if x.window else ()),
         *((("A_TURNED", "1"),) if a_turned else ()),
         *((("B_TURNED", "1"),) if b_turned else ()),
-        *((("PARTIAL", "1"),) if parts > 1 else ()),
     )
-    sizes = (x.rows, x.columns, x.depth, x.inner, parts, x.a_matrix, b_matrix, b_row)
-    window = x.window.args if x.window else (a_row,)
-    args = (*sizes, x.y_matrix, x.y_row, *window)
-    groups = (-(-x.columns // tile.columns), -(-x.rows // tile.rows), x.count * parts)
-    total = (groups[0] * tile.items, *groups[1:])
-    group = (tile.items, 1, 1)
-    if parts == 1:
-        whole = (*x.operands(b), *args, *post.args)
-        return [Launch("tiles", "tiles", defines, total, whole, group, post.before)]
-    # Neither bias nor what comes behind is done to a part.
-    later = ("BIAS", *(name for name, _ in post.defines))
-    defines = tuple(d for d in defines if d[0] not in later)
-    pieces = scratch(parts, x.count, x.rows, x.columns)
-    return [
-        Launch("tiles", "tiles", defines, total, (x.a, b, pieces, *args), group),
-        combined(x, post, pieces, parts),
-    ]
+    sizes = (tile.rows, tile.columns, tile.items)
+    return in_tiles(x, post, "tiles", defines, sizes, (b, b_matrix, b_row), parts)
 
 
 def _second(x: Product, target: Target) -> tuple[Value, int, int, bool]:

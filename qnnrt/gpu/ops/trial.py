@@ -8,7 +8,8 @@ release was tried with. A product that fails to build, or comes out wrong, makes
 from __future__ import annotations
 
 import threading
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,12 +23,18 @@ from ..target import Target
 from .product import Product
 from .tensor import BLOCKS, Block, make
 
-__all__ = ["trusted"]
+__all__ = ["local_bytes", "trusted"]
 
 #: Beyond one block each way, and no multiples of what is copied at once.
 _ROWS, _COLUMNS, _DEPTH = 134, 140, 84
 
+#: What a kernel can have of a multiprocessor's shared memory, by compute capability. NVIDIA's
+#: driver lets a kernel declare that much, whatever it says of the device.
+_SHARED: Final = {(8, 0): 163 << 10, (8, 7): 163 << 10, (9, 0): 227 << 10, (10, 0): 227 << 10}
+_SHARED_ELSE: Final = 99 << 10
+
 _found: dict[tuple[str, ...], bool] = {}
+_local: dict[tuple[str, ...], int] = {}
 _lock = threading.Lock()
 
 
@@ -37,11 +44,43 @@ def trusted(device: Device) -> bool:
     Of a device that only its description is known of, as to the compiler of libQnnGpu.so, the one
     that OpenCL has under the same name here is tried; where there is none, the answer is no.
     """
-    key = (str(device), device.version, device.driver)
+    key = _key(device)
     with _lock:
         if key not in _found:
             _found[key] = _works(device)
         return _found[key]
+
+
+def local_bytes(device: Device) -> int:
+    """How much local memory a kernel on tensor cores may declare: what OpenCL says, or more where a
+    product with that much comes out right. Tried once in a process."""
+    key = _key(device)
+    with _lock:
+        if key not in _local:
+            _local[key] = _most_local(device)
+        return _local[key]
+
+
+def _key(device: Device) -> tuple[str, ...]:
+    return (str(device), device.version, device.driver)
+
+
+def _most_local(device: Device) -> int:
+    said = int(device.raw.local_mem_size)
+    try:
+        if (real := _real(device)) is None:
+            return said
+        raw, parts = real.raw, ("major", "minor")
+        major, minor = (int(getattr(raw, f"compute_capability_{part}_nv", 0)) for part in parts)
+        most = _SHARED.get((major, minor), _SHARED_ELSE)
+        block = replace(BLOCKS[0], stages=most * BLOCKS[0].stages // BLOCKS[0].local_bytes)
+        if differences(real, np.dtype(np.float16), block):
+            return said
+    except Exception as e:
+        why = " ".join(str(e).split())[:300]
+        log.info("kernels of %s have %d bytes of local memory: %s", device, said, why)
+        return said
+    return max(said, most)
 
 
 def _works(device: Device) -> bool:

@@ -35,18 +35,20 @@ def device() -> Device:
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
-    """Variables with which a program finds the drivers in the wheel and this package's compiler.
+    """Variables with which a program finds the drivers in the wheel, or the machine's where that
+    has none, and this package's compiler.
 
     Args:
         folder: for the list of drivers.
         more: other variables.
     """
     libraries = loader().parent
-    for driver in libraries.glob("libpocl*.so*"):
+    ours = list(libraries.glob("libpocl*.so*"))
+    for driver in ours:
         (folder / "pocl.icd").write_text(f"{driver}\n")
     return os.environ | {
         "PYOPENCL_HOME": str(libraries.parent),
-        "OCL_ICD_VENDORS": str(folder),
+        **({"OCL_ICD_VENDORS": str(folder)} if ours else {}),
         "QNNRT_OPENCL_LIBRARY": str(loader()),
         "QNNRT_GPU_COMPILER": f"{shlex.quote(sys.executable)} -m qnnrt.gpu.compiler",
         **more,
