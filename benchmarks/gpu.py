@@ -41,7 +41,7 @@ SECTIONS = ("empty", "io", "launches", "matmul", "networks", "start", "memory")
 #: How far results of ways may lie apart: of products, as `same` has it, and of networks, whose
 #: errors add up over their layers, relative to the largest number.
 TOLERANCE = {"fp32": 1e-2, "tf32": 5e-2, "fp16": 5e-2}
-NETWORKS = {"fp32": 1e-3, "tf32": 1e-2, "fp16": 1e-2}
+NETWORKS = {"fp32": 1e-3, "tf32": 2e-2, "fp16": 5e-2}
 NO_CUDA = "no CUDA device, or PyTorch is not installed"
 
 
