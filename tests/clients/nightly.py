@@ -13,9 +13,8 @@ first was stopped.
 With --simulator all of it runs on the vendor's simulator in the place of these libraries, to see
 what is no fault of theirs: the tests' inputs are random, with one --seed the same for both.
 --tests is pytest's -k, for some of them.
-It needs the packages of the extra "clients", and for the tests also torchvision, graphviz,
-pytest-subtests, expecttest, kgb, parameterized and scikit-learn. Five hours on two busy cores;
---part 0/10 is each tenth test.
+It needs the packages of the extra "clients", and for the tests those of "clients-nightly", too.
+Five hours on two busy cores; --part 0/10 is each tenth test.
 """
 
 from __future__ import annotations
@@ -112,7 +111,9 @@ def suite(
     results = folder / f"{run}.{part.replace('/', '.')}.results"
     results.touch()
     command = [sys.executable, "-m", "pytest", "-q", "-p", "executorch_suite", "-p"]
-    command += ["no:cacheprovider", "-W", "ignore", "--rootdir", str(folder), spec.origin]
+    # No settings of a project that the environment lies in: pytest would find its pyproject.toml.
+    command += ["no:cacheprovider", "-c", os.devnull, "--rootdir", str(folder)]
+    command += ["-W", "ignore", spec.origin]
     variables |= {
         "EXECUTORCH_SUITE_RESULTS": str(results),
         "EXECUTORCH_SUITE_PART": part,
