@@ -94,6 +94,8 @@ cdef class Composition:
         cdef int code
         global _composing
         self._library, self._provider, self._plan = library, provider, plan
+        if table.backendValidateOpConfig != NULL:
+            table.backendValidateOpConfig = <QnnBackend_ValidateOpConfigFn_t>_composed_validation
         table.graphCreate = <QnnGraph_CreateFn_t>_composed_graph
         table.graphAddNode = <QnnGraph_AddNodeFn_t>_composed_node
         table.tensorCreateGraphTensor = <QnnTensor_CreateGraphTensorFn_t>_composed_tensor
@@ -188,16 +190,22 @@ cdef class Composition:
             self._plan.added(<uintptr_t>graph, _tensor_info(tensor))
         return code
 
+    cdef uint64_t _validation(self, Qnn_BackendHandle_t backend, Qnn_OpConfig_t op) except? 1:
+        cdef uint64_t code
+        with nogil:
+            code = self._provider._fn.backendValidateOpConfig(backend, op)
+        self._check(code, "backend", "backendValidateOpConfig", _composed_op(op))
+        return code
+
     cdef uint64_t _node(self, Qnn_GraphHandle_t graph, Qnn_OpConfig_t op) except? 1:
         cdef uint64_t code
         with nogil:
             code = self._provider._fn.graphAddNode(graph, op)
-        name = _text(op.v1.name)
-        self._check(code, "graph", "graphAddNode", f"{_text(op.v1.typeName)} {name!r}")
+        self._check(code, "graph", "graphAddNode", _composed_op(op))
         if code != 0:
             return code
         outputs = [_text(op.v1.outputTensors[i].v1.name) for i in range(op.v1.numOfOutputs)]
-        self._plan.node(<uintptr_t>graph, name, outputs)
+        self._plan.node(<uintptr_t>graph, _text(op.v1.name), outputs)
         return code
 
     cdef int _check(self, uint64_t code, str component, str call, str detail) except -1:
@@ -206,6 +214,19 @@ cdef class Composition:
                                         self._provider.error_message(code))
             self._failure = self._failure or failure
         return 0
+
+
+cdef str _composed_op(Qnn_OpConfig_t op):
+    return f"{_text(op.v1.typeName)} {_text(op.v1.name)!r}"
+
+
+cdef uint64_t _composed_validation(
+        Qnn_BackendHandle_t backend, Qnn_OpConfig_t op) noexcept with gil:
+    try:
+        return _composing._validation(backend, op)
+    except BaseException as error:
+        _composing._failure = error
+        return QNN_BACKEND_ERROR_INVALID_ARGUMENT
 
 
 cdef uint64_t _composed_graph(

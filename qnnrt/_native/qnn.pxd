@@ -49,7 +49,7 @@ cdef extern from "abi/qnn_errors.h" nogil:
     ctypedef enum QnnCommon_Error_t:
         QNN_COMMON_ERROR_NOT_SUPPORTED, QNN_COMMON_ERROR_SYSTEM
     ctypedef enum QnnBackend_Error_t:
-        QNN_BACKEND_ERROR_NOT_SUPPORTED
+        QNN_BACKEND_ERROR_NOT_SUPPORTED, QNN_BACKEND_ERROR_INVALID_ARGUMENT
     ctypedef enum QnnMem_Error_t:
         QNN_MEM_ERROR_INVALID_HANDLE
     ctypedef enum QnnGraph_Error_t:

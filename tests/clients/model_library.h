@@ -2,7 +2,8 @@
 // name, as the code of the SDK's converter does, and this keeps them and describes the graphs.
 //
 // TABLE_ENTRIES: how long the function table of the library's own headers is. OLD_SIGNATURE: the
-// exports lack the last two parameters.
+// exports lack the last two parameters. VALIDATES: asks about each node before it is added, as the
+// SDK's converter does.
 #pragma once
 
 #include <cstdlib>
@@ -24,9 +25,9 @@ struct Table {
 
 class Graph {
  public:
-  Graph(const QnnInterface_ImplementationV2_32_t& qnn, Qnn_ContextHandle_t context,
-        const char* name)
-      : qnn_(qnn), name_(name) {
+  Graph(const QnnInterface_ImplementationV2_32_t& qnn, Qnn_BackendHandle_t backend,
+        Qnn_ContextHandle_t context, const char* name)
+      : qnn_(qnn), backend_(backend), name_(name) {
     if (qnn_.graphCreate(context, name, nullptr, &graph_) != QNN_SUCCESS) error = MODEL_GRAPH_ERROR;
   }
 
@@ -71,6 +72,12 @@ class Graph {
              params.data(), static_cast<uint32_t>(in.size()),
              in.data(),     static_cast<uint32_t>(out.size()),
              out.data()};
+#ifdef VALIDATES
+    if (qnn_.backendValidateOpConfig(backend_, op) != QNN_SUCCESS) {
+      error = MODEL_NODES_ERROR;
+      return;
+    }
+#endif
     if (qnn_.graphAddNode(graph_, op) != QNN_SUCCESS) error = MODEL_NODES_ERROR;
   }
 
@@ -122,6 +129,7 @@ class Graph {
   }
 
   const QnnInterface_ImplementationV2_32_t& qnn_;
+  const Qnn_BackendHandle_t backend_;
   const std::string name_;
   Qnn_GraphHandle_t graph_ = nullptr;
   std::map<std::string, Held> tensors_;
@@ -157,7 +165,7 @@ extern "C" __attribute__((visibility("default"))) ModelError_t QnnModel_composeG
   *graphs = new GraphInfo_t*[kGraphs.size()];
   *count = 0;
   for (const char* name : kGraphs) {
-    Graph graph(qnn, context, name);
+    Graph graph(qnn, backend, context, name);
     Compose(graph, name);
     if (graph.error != MODEL_NO_ERROR) {  // what failed hands out nothing
       for (uint32_t i = 0; i < *count; ++i, --live) Graph::Free((*graphs)[i]);

@@ -351,15 +351,22 @@ def test_code_is_loaded_from_nothing_that_is_not_named_a_library(
     assert "no such file" in complaint(capsys, *tool("net-run", Path("libQnnHtp.so")))
 
 
-def test_a_node_that_the_backend_refuses_is_named_with_the_librarys_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("flags", "call"),
+    [([], "graphAddNode"), (["-DVALIDATES"], "backendValidateOpConfig")],
+    ids=["added", "validated"],
+)
+def test_a_node_that_the_backend_refuses_is_named_with_the_librarys_error(
+    tmp_path: Path, flags: list[str], call: str
+) -> None:
     model = relu_model((2, 8))
     model.nodes[0] = Node("odd one", "NoSuchOp", ["x"], ["y"])
-    path = library(tmp_path, [add_model(), model])  # the first one is whole
+    path = library(tmp_path, [add_model(), model], *flags)  # the first one is whole
     with pytest.raises(qnnrt.QnnError) as caught:
         qnnrt.Session(path, "htp")
     text = str(caught.value)
     assert "MODEL_NODES_ERROR (3)" in text
-    assert "NoSuchOp 'odd one'" in text
+    assert f"{call} (NoSuchOp 'odd one')" in text
     assert caught.value.code != 0
 
 
