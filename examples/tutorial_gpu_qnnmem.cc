@@ -1,12 +1,12 @@
 // The tutorial "QNN GPU QnnMem API": OpenCL buffers of this program's as the input and output of a
 // graph on the gpu backend, without a copy.
 //
-//   c++ -std=c++17 tutorial_gpu_qnnmem.cc -o gpu_qnnmem -I"$(qnnrt include-dir)/qnnrt" -lOpenCL
-//   -ldl LD_LIBRARY_PATH="$(qnnrt lib-dir)" ./gpu_qnnmem
+//   c++ -std=c++17 tutorial_gpu_qnnmem.cc -o qnnmem -I"$(qnnrt include-dir)/qnnrt" -lOpenCL -ldl
+//   LD_LIBRARY_PATH="$(qnnrt lib-dir)" ./qnnmem
 //
-// It needs OpenCL's C++ header (Debian: opencl-clhpp-headers) and a device with its driver.
-// What stands between [NAME] and [end] is the tutorial's code: docs/tutorials.md lists what had to
-// be changed in it.
+// It needs OpenCL's C++ header (Debian: opencl-clhpp-headers), its library (ocl-icd-opencl-dev) and
+// a device with its driver. What stands between [NAME] and [end] is the tutorial's code:
+// docs/tutorials.md lists what had to be changed in it.
 #define CL_HPP_TARGET_OPENCL_VERSION 120
 #define CL_HPP_MINIMUM_OPENCL_VERSION 120
 

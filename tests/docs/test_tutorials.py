@@ -79,6 +79,17 @@ def run(*command: object) -> str:
     return done.stdout
 
 
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.c*")), ids=lambda path: path.stem)
+def test_the_commands_in_a_programs_head_stand_on_a_line_each(path: Path) -> None:
+    head = re.findall(r"^(?://| \*)   (\S.*)$", path.read_text(), re.MULTILINE)
+    build, start = (shlex.split(line) for line in (head[0], head[-1]))
+    assert build[0] in ("cc", "c++")
+    assert path.name in build
+    made = build[build.index("-o") + 1]
+    (place,) = (i for i, word in enumerate(start) if word == f"./{made}")
+    assert all(word.startswith("LD_LIBRARY_PATH=") for word in start[:place])
+
+
 def test_the_htp_tutorial(builder: Builder) -> None:
     wanted = "y = " + " ".join(f"{max(0, i - 8)}" for i in range(16)) + "\n"
     assert run(program(builder, "tutorial_htp_qmem")) == wanted
