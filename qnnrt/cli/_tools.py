@@ -84,9 +84,12 @@ class VersionAction(argparse.Action):
 def tool_parser(
     commands: argparse._SubParsersAction[Any], name: str, text: str
 ) -> argparse.ArgumentParser:
-    """A command's parser: options in full, as the SDK's tools take them."""
+    """A command's parser: options in full, as the SDK's tools take them, and ``--version``."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False
+    )
+    parser.add_argument(
+        "--version", action=VersionAction, nargs=0, help="print the version and exit"
     )
     return parser
 

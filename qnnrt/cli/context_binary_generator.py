@@ -15,7 +15,6 @@ from ._prepare import Ready, Wanted, prepare
 from ._sources import ONNX_AND_OTHERS, given_cut, sources
 from ._timeline import open_timed
 from ._tools import (
-    VersionAction,
     Warn,
     add_backend_options,
     backend_library,
@@ -68,7 +67,6 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         "machines with other kernels, too, and is up to twice as large",
     )
     harmless(parser, "--htp_socs", "kernels are those of this machine", metavar="SOC[,...]")
-    parser.add_argument("--version", action=VersionAction, nargs=0, help="print it and exit")
     parser.set_defaults(run=run)
 
 

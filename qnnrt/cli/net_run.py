@@ -18,7 +18,6 @@ from ._prepare import Ready, Wanted, prepare, retrieve
 from ._sources import LibrarySource, Source, given_cut, sources
 from ._timeline import Timeline, open_timed
 from ._tools import (
-    VersionAction,
     Warn,
     add_backend_options,
     backend_library,
@@ -187,9 +186,6 @@ def _add_others(parser: argparse.ArgumentParser) -> None:
         choices=("adsp",),
         const="adsp",
         help="lpai: as inside of the aDSP, where TCM is; no effect on other backends",
-    )
-    parser.add_argument(
-        "--version", action=VersionAction, nargs=0, help="print the version and exit"
     )
 
 

@@ -192,13 +192,14 @@ def test_harmless_options_are_accepted_with_a_warning(
     assert len(warnings) == 4
 
 
-def test_the_version_is_printed(capsys: Capture) -> None:
-    assert call("net-run", "--version") == 0
-    assert capsys.readouterr().out == f"qnnrt {qnnrt.__version__}\n"
-
-
 TOOLS = ("context-binary-generator", "context-binary-utility", "net-run", "profile-viewer")
 TOOLS += ("platform-validator", "throughput-net-run")
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_the_version_is_printed(tool: str, capsys: Capture) -> None:
+    assert call(tool, "--version") == 0
+    assert capsys.readouterr().out == f"qnnrt {qnnrt.__version__}\n"
 
 
 def tools(names: set[str]) -> list[tuple[str, str, str]]:
