@@ -269,7 +269,7 @@ class Context(ContextBase):
 
         Raises:
             ValueError: the tensor does not lie in the buffer, or the kind cannot express it.
-            TypeError: the buffer is none; or a type beside a graph's tensor.
+            TypeError: the buffer is none; a type beside a graph's tensor; a tensor's name.
             MemError: what the backend says: 8002 registered already, 8005 no such memory type (also
                 a ``pyopencl.Buffer`` with another kind than "opencl", or a ``pyopencl.Image``)...
         """
@@ -376,10 +376,10 @@ class Context(ContextBase):
             h._detach()
 
 
-def _tensor_of(
-    shape: Sequence[int] | int | _core.Tensor, dtype: Any
-) -> tuple[Sequence[int] | int, Any]:
+def _tensor_of(shape: Any, dtype: Any) -> tuple[Sequence[int] | int, Any]:
     """Shape and type, out of a graph's tensor where one stands for both."""
+    if isinstance(shape, str):
+        raise TypeError(f"a shape or a tensor was expected, not a name: graph.tensors[{shape!r}]")
     if not isinstance(shape, _core.Tensor):
         return shape, dtype
     if dtype is not None:

@@ -48,6 +48,12 @@ def test_a_type_beside_a_tensor_is_refused(graph: qnn.Graph) -> None:
         graph.context.register(qnnrt.alloc(8), graph.inputs[0], np.uint8)
 
 
+def test_a_name_in_the_place_of_a_tensor_is_refused_with_the_tensor(graph: qnn.Graph) -> None:
+    for register in (graph.context.register, graph.context.get_or_register):
+        with pytest.raises(TypeError, match=r"not a name: graph\.tensors\['x'\]"):
+            register(qnnrt.alloc(8), "x")
+
+
 def test_memory_of_another_type_is_refused_with_the_type_to_give(graph: qnn.Graph) -> None:
     handle = graph.context.register(qnnrt.alloc(8), (1, 8), np.uint8)
     with pytest.raises(qnnrt.GraphError, match=r"'x' is UFIXED_POINT_8 .* registered as UINT_8"):
