@@ -8,7 +8,7 @@ constexpr char kHead[] =
     R"(/* Recorded calls of the QNN API. They are made again, with any backend, by
  *   cc FILE.c -o replay -I"$QNN_SDK_ROOT/include/QNN" -ldl
  *   ./replay BACKEND.so [WEIGHTS [FOLDER]]
- * which ends with status 0 if all of them succeed. In the folder, which has to exist, it writes the
+ * which ends with status 0 if all of them succeed. In the folder, which it makes, it writes the
  * outputs of executions, GRAPH_NUMBER_TENSOR.raw, and context binaries.
  */
 #ifndef _GNU_SOURCE
@@ -118,7 +118,10 @@ static inline void start(int argc, char** argv, const char* weights_file) {
   void* library;
   if (argc < 2) fail(argv[0], "needs the path of a backend library");
   if (argc > 2) weights_file = argv[2];
-  if (argc > 3) folder = argv[3];
+  if (argc > 3) {
+    folder = argv[3];
+    mkdir(folder, 0777); /* it may be there; where it cannot be made, writing into it fails */
+  }
   library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
   if (!library) fail(argv[1], dlerror());
   *(void**)(&get) = dlsym(library, "QnnInterface_getProviders");

@@ -10,6 +10,7 @@ cdef class Provider:
     cdef void* _dl
     cdef const QnnInterface_t* _interface
     cdef QnnInterface_ImplementationV2_32_t _fn
+    cdef bint _own
     cdef uint64_t (*_stats)(Qnn_GraphHandle_t, Qnnrt_GraphStats_t*) noexcept nogil
     cdef uint64_t (*_copies)(
         Qnn_GraphHandle_t, Qnnrt_CopyRecord_t*, uint32_t, uint32_t*) noexcept nogil
@@ -37,6 +38,11 @@ cdef class Provider:
                                               f"{_text(dlerror())}")
         self.path = os.fspath(path)
         self._choose_provider("QnnInterface_getProviders")
+        self._own = self._symbol("qnnrt_graph_stats") != NULL
+        if self._own and self.backend_id != QNN_BACKEND_ID_SAVER:  # its graphs are a recorder's
+            self._find_extensions()
+
+    cdef void _find_extensions(self) noexcept:
         self._stats = <uint64_t (*)(Qnn_GraphHandle_t, Qnnrt_GraphStats_t*) noexcept nogil>(
             self._symbol("qnnrt_graph_stats"))
         self._copies = <uint64_t (*)(
@@ -106,8 +112,9 @@ cdef class Provider:
 
     @property
     def has_extensions(self):
-        """Whether this is qnnrt's own runtime, with copy counters and graph descriptions."""
-        return self._stats != NULL
+        """Whether this is a library of qnnrt's own: its backends have copy counters and graph
+        descriptions, and take options and shapes that QNN has no names for."""
+        return self._own
 
     cdef int _need(self, const void* slot, str name) except -1:
         if slot == NULL:

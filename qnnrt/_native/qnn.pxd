@@ -72,8 +72,8 @@ cdef extern from "abi/qnn_property.h" nogil:
 
 cdef extern from "abi/qnn_types.h" nogil:
     enum:
-        QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_BACKEND_ID_GPU, QNN_BACKEND_ID_HTP
-        QNN_BACKEND_ID_LPAI
+        QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_BACKEND_ID_SAVER, QNN_BACKEND_ID_GPU
+        QNN_BACKEND_ID_HTP, QNN_BACKEND_ID_LPAI
 
     ctypedef uint64_t Qnn_ErrorHandle_t
     ctypedef uint64_t Qnn_ContextBinarySize_t

@@ -43,7 +43,8 @@ TENSOR_TYPES: Final = {
     "static": abi.QNN_TENSOR_TYPE_STATIC,
     "null": abi.QNN_TENSOR_TYPE_NULL,
 }
-#: Of qnnrt's backends those that may read constants in place; the Saver writes them down at once.
+#: Of qnnrt's backends those that may read constants in place, with strides; the Saver writes them
+#: down at once.
 _BORROWERS: Final = (
     abi.QNN_BACKEND_ID_CPU,
     abi.QNN_BACKEND_ID_GPU,
@@ -177,6 +178,7 @@ class Graph(Owner):
             return True
         return (
             self._library.has_extensions
+            and self._library.backend_id in _BORROWERS
             and data.shape == tuple(shape)
             and data.dtype == numpy_dtype(code)
             and not any(stride % data.itemsize for stride in data.strides)

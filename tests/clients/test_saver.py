@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import qnnrt
 from qnnrt.cli.paths import INCLUDE_DIR, LIB_DIR
 from support import saver_networks
 from support.building import WARNINGS, Builder
+from support.tool_cases import listed, numbers, python_model, raw
 from support.vendor import vendor_library
 
 QNN = INCLUDE_DIR / "qnnrt/QNN"
@@ -57,6 +60,33 @@ def test_the_program_builds_the_same_graph_and_gives_the_same_results(
             ours.mkdir(exist_ok=True)
             run(replay, LIB_DIR / library, recorded / "params.bin", ours, cwd=tmp_path)
             assert {p.name: p.read_bytes() for p in ours.iterdir()} == expected
+
+
+def test_what_the_tool_runs_on_it_computes_on_a_backend(tmp_path: Path) -> None:
+    x = raw(tmp_path / "x.raw", np.linspace(-1, 1, 16))
+    model = python_model(
+        tmp_path,
+        "net",
+        "import numpy as np\n"
+        "def compose(graph):\n"
+        '    x = graph.add_tensor("x", (2, 8), np.float32, type="app_write")\n'
+        "    rows = np.arange(24, dtype=np.float32).reshape(3, 8)\n"
+        '    w = graph.add_tensor("w", (8, 3), np.float32, type="static", data=rows.T)\n'
+        '    y = graph.add_tensor("y", (2, 3), np.float32, type="app_read")\n'
+        '    graph.add_node("product", "MatMul", [x, w], [y])\n',
+    )
+    tool = [sys.executable, "-m", "qnnrt.cli", "net-run", "--model", model, "--json"]
+    tool += ["--input_list", listed(tmp_path / "list.txt", str(x)), "--backend"]
+    said = json.loads(run(*tool, SAVER, cwd=tmp_path))
+    assert "copied_bytes" not in said["graphs"][0]  # it copies nothing and computes nothing
+    run(*tool, LIB_DIR / "libQnnHtp.so", cwd=tmp_path)
+    replay = build(tmp_path / "saver_output/saver_output.c", "c", tmp_path)
+    results = tmp_path / "made by the program"
+    weights = tmp_path / "saver_output/params.bin"
+    run(replay, LIB_DIR / "libQnnHtp.so", weights, results, cwd=tmp_path)
+    assert {p.name for p in results.iterdir()} == {"net_0_y.raw"}
+    expected = numbers(tmp_path / "output/Result_0/y.raw")
+    np.testing.assert_array_equal(numbers(results / "net_0_y.raw"), expected)
 
 
 def test_a_graph_that_a_backend_refuses_ends_the_program_with_its_reason(tmp_path: Path) -> None:
