@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-
 from .functions import subgraph_reads
 from .written import Written
 
@@ -15,6 +13,10 @@ def in_order(nodes: list[Written]) -> list[Written]:
     float16 its Casts), and ONNX Runtime sorts what it loads. Where there is no such order the
     nodes come back as they are, for the check of their names to say what is wrong.
     """
+    if _sorted(nodes):
+        return nodes
+    import heapq  # for few files
+
     maker: dict[str, int] = {}
     for index, node in enumerate(nodes):
         for name in node.output:
@@ -26,8 +28,6 @@ def in_order(nodes: list[Written]) -> list[Written]:
         else {maker[name] for name in node.input if name in maker}
         for node in nodes
     ]
-    if all(not made or max(made) < index for index, made in enumerate(needs)):
-        return nodes
     readers: list[list[int]] = [[] for _ in nodes]
     for index, made in enumerate(needs):
         for earlier in made:
@@ -43,3 +43,16 @@ def in_order(nodes: list[Written]) -> list[Written]:
             if left[reader] == 0:
                 heapq.heappush(ready, reader)
     return found if len(found) == len(nodes) else nodes
+
+
+def _sorted(nodes: list[Written]) -> bool:
+    """Whether no node reads what a later one writes, or the node itself."""
+    later: set[str] = set()
+    for node in reversed(nodes):
+        later.update(node.output)
+        later.discard("")  # left out
+        if not later.isdisjoint(node.input):
+            return False
+        if node.graphs and not later.isdisjoint(subgraph_reads(node)):
+            return False
+    return True
