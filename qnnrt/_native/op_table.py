@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import _core
@@ -12,8 +12,33 @@ from . import _core
 __all__ = ["bounds", "choices", "op_table"]
 
 
+class _Records(Mapping[str, dict[str, Any]]):
+    """Each read when it is asked for: networks have a dozen ops, and all 200 are 600 KiB."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, dict[str, Any]] = {}
+        self._all = False
+
+    def __getitem__(self, op: str) -> dict[str, Any]:
+        if op not in self._read and not self._all:
+            text = _core.op_coverage_json()
+            begin = text.find(f'{{"type": {json.dumps(op)},')
+            if begin >= 0:
+                self._read[op] = json.JSONDecoder().raw_decode(text, begin)[0]
+        return self._read[op]
+
+    def __iter__(self) -> Iterator[str]:
+        if not self._all:
+            self._read = {op["type"]: op for op in json.loads(_core.op_coverage_json())}
+            self._all = True
+        return iter(self._read)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 @functools.cache
-def op_table() -> dict[str, dict[str, Any]]:
+def op_table() -> Mapping[str, dict[str, Any]]:
     """Op type -> ports, params with their defaults, and traits:
 
     ``fixed``: computes on fixed-point numbers as they are. ``weights_axis``: of an op that sums
@@ -24,7 +49,7 @@ def op_table() -> dict[str, dict[str, Any]]:
     ``lpai``: that backend takes it, with the values of its param ``operation`` whose bits are set
     in ``lpai_operations``.
     """
-    return {op["type"]: op for op in json.loads(_core.op_coverage_json())}
+    return _Records()
 
 
 def bounds(op: str, params: Mapping[str, Any]) -> tuple[float, float]:

@@ -72,8 +72,8 @@ def value_of(kind: int, default: Any) -> Any:
     return default
 
 
-@cache
 def _table() -> bytes:
+    # Not kept: `checks` remembers what it has asked for.
     return Path(__file__).with_name("schemas.txt").read_bytes()
 
 

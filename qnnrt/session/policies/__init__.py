@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from os import PathLike
-from typing import Any
+from typing import Any, Final
 
+from ...abi.constants import QNN_BACKEND_ID_GPU, QNN_BACKEND_ID_HTP, QNN_BACKEND_ID_LPAI
 from ...qnn.backend import Backend
 from .base import MemoryPolicy
 
-__all__ = ["MemoryPolicy", "open_backend", "policies"]
+__all__ = ["MemoryPolicy", "open_backend"]
+
+#: Options of ``Session`` that are for one kind of backend.
+_OPTIONS: Final = {"lpai": QNN_BACKEND_ID_LPAI, "gpu": QNN_BACKEND_ID_GPU}
 
 
-@functools.cache
-def policies() -> tuple[type[MemoryPolicy], ...]:
-    """The first that suits a backend is its policy; ``MemoryPolicy`` where none does."""
-    # Not at ``import qnnrt``, which they would make slower by what they import in their turn.
-    from .gpu import ForeignGpuPolicy, GpuPolicy
-    from .htp import HtpPolicy
-    from .lpai import LpaiPolicy
+def _for(backend_id: int) -> tuple[type[MemoryPolicy], ...]:
+    """The policies of a kind of backend; the first that suits one is its own. None: it has no rules
+    of its own."""
+    # What they import in their turn takes time and memory: the first session imports its own.
+    if backend_id == QNN_BACKEND_ID_HTP:
+        from .htp import HtpPolicy
 
-    return HtpPolicy, LpaiPolicy, GpuPolicy, ForeignGpuPolicy
+        return (HtpPolicy,)
+    if backend_id == QNN_BACKEND_ID_LPAI:
+        from .lpai import LpaiPolicy
+
+        return (LpaiPolicy,)
+    if backend_id == QNN_BACKEND_ID_GPU:
+        from .gpu import ForeignGpuPolicy, GpuPolicy
+
+        return GpuPolicy, ForeignGpuPolicy
+    return ()
 
 
 def open_backend(
@@ -36,15 +47,15 @@ def open_backend(
     Raises:
         ValueError: options that this backend has not, or that come too late for it.
     """
-    having = {p.OPTION: p for p in policies() if p.OPTION is not None}
-    special = {n: given[n] for n in having if given.get(n) is not None}
+    special = {name: given[name] for name in _OPTIONS if given.get(name) is not None}
+    having = {name: _for(_OPTIONS[name])[0] for name in special}
     was_open = isinstance(backend, Backend)
     if not isinstance(backend, Backend):
         opening: dict[str, Any] = {}
         for name, value in special.items():
             opening |= having[name].opening(value)
         backend = Backend.open(backend, **opening) if opening else Backend.shared(backend)
-    found = next((p for p in policies() if p.suits(backend)), MemoryPolicy)
+    found = next((p for p in _for(backend.id) if p.suits(backend)), MemoryPolicy)
     for name, value in special.items():
         if name != found.OPTION:
             raise ValueError(

@@ -22,7 +22,7 @@ class MemoryPolicy:
     """How a session's inputs and outputs are allocated and registered on a backend.
 
     This one is for backends that use shared buffers of the host in place. A backend with rules of
-    its own has a subclass, in a file of its own, which ``policies.policies`` names.
+    its own has a subclass, in a file of its own, which ``policies`` names.
     """
 
     #: QNN_BACKEND_ID_* of the backends that the policy is for.
