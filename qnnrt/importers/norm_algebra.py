@@ -15,7 +15,7 @@ import numpy as np
 
 from ..dtypes import is_float
 from .graph import Edge, Op, Shape
-from .rewriting import Graph
+from .rewriting import ROOTS, Graph
 
 #: Exponents of x, its mean m, the mean q of its square, and r = 1 / sqrt(variance + epsilon).
 Powers = tuple[int, int, int, int]
@@ -33,8 +33,6 @@ _BINARY = {
     "ElementWiseAdd", "ElementWiseSubtract", "ElementWiseMultiply", "ElementWiseDivide",
     "ElementWiseSquaredDifference",
 }  # fmt: skip
-#: Exponent of the root that an operation takes.
-_ROOTS = {"ElementWiseRsqrt": -0.5, "ElementWiseSquareRoot": 0.5}
 
 #: The most operations that one normalization is looked for in, and terms that one of them has.
 _MOST_OPS, _MOST_TERMS = 40, 12
@@ -119,8 +117,8 @@ class _Reading:
         given = self.form(first)
         if given is None:
             return None
-        if op.type in _ROOTS:
-            return self._rooted(given, _ROOTS[op.type])
+        if op.type in ROOTS:
+            return self._rooted(given, ROOTS[op.type])
         if op.type == "ElementWiseNeg":
             return {p: -f for p, f in given.items()}
         if op.type in ("ReduceMean", "ReduceSum"):
@@ -365,7 +363,7 @@ class _Behind:
 
 
 def _takes_root(op: Op) -> bool:
-    if op.type in _ROOTS:
+    if op.type in ROOTS:
         return True
     if op.type != "ElementWisePower" or len(op.inputs) != 2 or op.inputs[1] is None:
         return False

@@ -10,7 +10,7 @@ import numpy as np
 
 from .graph import Edge, Op, Shape
 from .norm_algebra import Norm, norms_in
-from .rewriting import Graph
+from .rewriting import SCALED, Graph
 from .shorthand import u32
 
 _MULTIPLY, _ADD, _DIVIDE = "ElementWiseMultiply", "ElementWiseAdd", "ElementWiseDivide"
@@ -276,9 +276,6 @@ def _is_zero(values: float | np.ndarray) -> bool:
 
 # ---- scales and offsets behind a normalization -------------------------------------------------
 
-#: Operations that end in * weight + bias, their inputs 1 and 2.
-_SCALED = {"Batchnorm", "GroupNorm", "InstanceNorm", "LayerNorm", "RmsNorm"}
-
 
 def _scaled_shape(op: Op) -> Shape | None:
     """The shape of the weights, when these run over the last dimensions in order."""
@@ -335,7 +332,7 @@ def merge_affine(graph: Graph) -> None:
     """
     dropped: set[int] = set()
     for op in graph.ops:
-        if op.type not in _SCALED or id(op) in dropped:
+        if op.type not in SCALED or id(op) in dropped:
             continue
         x = op.inputs[0]
         if x is None or x.quantization is not None:

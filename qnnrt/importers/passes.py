@@ -16,8 +16,7 @@ from .attention import (
 from .flat_products import spread_products
 from .graph import Edge, Op
 from .layouts import turn_parts
-from .norms import find_norms, merge_affine
-from .rewriting import Graph
+from .rewriting import ROOTS, SCALED, Graph
 
 __all__ = ["Graph", "run"]
 
@@ -31,6 +30,26 @@ def run(graph: Graph) -> None:
     ):  # fmt: skip
         graph.budget.check_time()
         step(graph)
+
+
+#: Between these numbers are quantized.
+CODED = {"Quantize", "Dequantize"}
+
+
+def find_norms(graph: Graph) -> None:
+    """What models write as arithmetic and QNN has as one operation, see `norms`."""
+    if any(op.type in ROOTS or op.type == "ElementWisePower" for op in graph.ops):
+        from . import norms
+
+        norms.find_norms(graph)
+
+
+def merge_affine(graph: Graph) -> None:
+    """Scales and offsets behind normalizations become their weights, see `norms`."""
+    if any(op.type in SCALED for op in graph.ops):
+        from . import norms
+
+        norms.merge_affine(graph)
 
 
 def drop_dead(graph: Graph) -> None:

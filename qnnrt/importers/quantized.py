@@ -37,7 +37,7 @@ def run(graph: Graph, quantized_io: bool = False) -> None:
     With `quantized_io` the inputs that are quantized first and the outputs that are dequantized
     last are fixed-point tensors themselves.
     """
-    if any(op.type in ("Quantize", "Dequantize") for op in graph.ops):
+    if any(op.type in passes.CODED for op in graph.ops):
         _mark(graph)
         passes.drop_dead(graph)
         _merge(graph)

@@ -8,6 +8,11 @@ from collections.abc import Iterable
 from .budget import Budget
 from .graph import Edge, Op
 
+#: Exponent of the root that an operation takes.
+ROOTS = {"ElementWiseRsqrt": -0.5, "ElementWiseSquareRoot": 0.5}
+#: Operations that end in * weight + bias, their inputs 1 and 2.
+SCALED = {"Batchnorm", "GroupNorm", "InstanceNorm", "LayerNorm", "RmsNorm"}
+
 
 class Graph:
     """Operations with producer and consumer lookup. `outputs` are kept whatever happens."""

@@ -21,42 +21,19 @@ import onnx
 from ...dtypes import has_data_type
 from ...errors import ModelError, UnsupportedOpError
 from ...model import DynamicModel, Model
-from .. import passes, quantized
+from .. import passes
 from ..budget import Budget, Limits
 from ..graph import Edge, finish
 from ..guard import importing, shortened
 from ..shapes import Shapes, check_form, wants_many
-from . import (  # noqa: F401  (the modules fill the table of operators)
-    attended,
-    bits,
-    blocks,
-    expanded,
-    expanded_sampling,
-    fused,
-    fused_attention,
-    op_activation,
-    op_conv,
-    op_elementwise,
-    op_gather,
-    op_matmul,
-    op_norm,
-    op_pool,
-    op_quantize,
-    op_recurrent,
-    op_reduce,
-    op_resize,
-    op_shape,
-    op_transform,
-    patterns,
-    sizes,
-)
+from . import patterns
+from .bodies import BODIES, LINEAR, MICROSOFT
 from .cut import Cutter
 from .functions import local_functions
 from .lower import FOLDED_OPS, GraphLowering
-from .many import dynamic_model
 from .nodes import TARGETS
-from .qlinear import BODIES, LINEAR, MICROSOFT
 from .reader import Source, opset_of, read, size_of
+from .tables import import_all
 from .types import graph_inputs
 from .values import Builder, Value, channel_last, identity
 
@@ -65,12 +42,13 @@ __all__ = ["FOLDED_OPS", "contrib_ops", "load", "supported_ops"]
 
 def supported_ops() -> dict[str, str]:
     """ONNX operator -> the QNN operations that it becomes."""
+    import_all()
     return {name: TARGETS[name] for name in sorted(TARGETS)}
 
 
 def contrib_ops() -> list[str]:
     """The operators of ONNX Runtime's domain, com.microsoft."""
-    return sorted(LINEAR | {op for domain, op in BODIES if domain == MICROSOFT})
+    return sorted(LINEAR | {*BODIES[MICROSOFT]})
 
 
 def load(
@@ -158,6 +136,8 @@ def _load(
     found = read(source)
     if not wants_many(shapes, {*(ends[0] or ()), *(i.name for i in found.model.graph.input)}):
         return _model(found, layout, cast(Mapping[str, Any], shapes), fixed, ends, *options)
+    from .many import dynamic_model
+
     again = (_load, (source, layout, shapes, fixed, ends, *options))
     return dynamic_model(
         found,
@@ -225,7 +205,10 @@ def _model(
         taken.add(outputs[-1])
     budget.phase("the clean-up of the graph")
     lowered = passes.Graph(lowering.b.ops, given, outputs, budget)
-    quantized.run(lowered, quantized_io)
+    if quantized_io or any(op.type in passes.CODED for op in lowered.ops):
+        from .. import quantized
+
+        quantized.run(lowered, quantized_io)
     passes.run(lowered)
     lowering.refuse_types(lowered.ops)
     if lowering.unsupported:
@@ -246,6 +229,8 @@ def _output(lowering: GraphLowering, name: str, layout: str, taken: set[Edge]) -
     b.scope = name
     value = lowering.env.get(name)
     if value is not None and value.sizes is not None:
+        from . import sizes
+
         value = sizes.itself(lowering, value)
     if value is None:  # a node's that gives fewer than it lists
         raise ModelError(

@@ -12,9 +12,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from .bodies import AsDefined, Body, body
 from .expanded import OPSET, array, ints, reshaped
 from .nodes import OnnxNode, Unsupported
-from .qlinear import AsDefined, Body, body
 
 #: No mask that is made has more elements.
 LARGEST_MASK = 2**26

@@ -6,10 +6,10 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from .bodies import AsDefined, Body, body
 from .checks import ELEMENT_TYPES
 from .expanded import OPSET, array, ints
 from .nodes import OnnxNode, Unsupported
-from .qlinear import AsDefined, Body, body
 from .values import one_of, uniform
 
 

@@ -15,10 +15,10 @@ from ...dtypes import is_float
 from ...model import Quantization
 from ...quantization import limits, packed, with_positive_scales
 from ..graph import Edge
+from .bodies import MICROSOFT, Body, body, direct
 from .common import add, pad_constant
 from .expanded import OPSET, array, ints
 from .nodes import Lowering, OnnxNode, Unsupported, axis_of
-from .qlinear import MICROSOFT, Body, body, direct
 from .values import Value, identity
 
 #: Weights of fewer elements are made real numbers.
@@ -69,7 +69,7 @@ def _matrix(n: OnnxNode) -> _Blocks:
     return m
 
 
-@direct(MICROSOFT, "MatMulNBits")
+@direct("MatMulNBits")
 def _narrow_product(c: Lowering, n: OnnxNode) -> Value | None:
     """With weights that stay the bytes that they are in the file."""
     m, x = _matrix(n), n.input(0)

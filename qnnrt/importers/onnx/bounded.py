@@ -9,15 +9,13 @@ would mix them, and is refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from .nodes import OnnxNode, Unsupported, axis_of
-from .scope import Scope
+from .scope import Results, Scope
 from .sizes import fewer, parts, times
 from .values import Thing, Value, blocks
-
-Results = Sequence[Thing | None]
 
 #: ONNX op type -> the axis of the rows in its results.
 Rule = Callable[[Scope, OnnxNode, "Rows", Value], int]

@@ -14,26 +14,21 @@ from .nodes import TARGETS, OnnxNode, Unsupported, axis_of
 from .order import in_order
 from .patterns import simplify
 from .rows import either_rows
-from .scope import Scope
+from .scope import CONTROL, Control, Scope, Things
 from .values import Thing, Value, constant
 from .written import Written, written
 
-Things = list[Thing | None]
 Opsets = dict[str, int]
-Rule = Callable[[Scope, OnnxNode, Opsets], Things]
-
-#: ONNX op type of the default domain -> what is done with it in place of a lowering of tensors.
-RULES: dict[str, Rule] = {}
 
 #: A loop that the data can end earlier is unrolled up to so many turns.
 _MOST_MASKED = 1000
 
 
-def controls(*op_types: str, to: str) -> Callable[[Rule], Rule]:
+def controls(*op_types: str, to: str) -> Callable[[Control], Control]:
     """Register the rule of ONNX `op_types`; `to` says for the documentation what they become."""
 
-    def register(rule: Rule) -> Rule:
-        RULES.update(dict.fromkeys(op_types, rule))
+    def register(rule: Control) -> Control:
+        CONTROL.register(op_types, rule)
         TARGETS.update(dict.fromkeys(op_types, to))
         return rule
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -224,6 +223,8 @@ def _nearest(name: str, known: Collection[str]) -> str:
     """What may have been meant, as a remark."""
     if len(known) > _MOST_NAMES or len(name) > _LONGEST_NAME:
         return ""
+    import difflib  # for messages alone
+
     short = [k for k in known if len(k) <= _LONGEST_NAME]
     found = difflib.get_close_matches(name, sorted(short), 3)
     return f" (nearest: {', '.join(map(repr, found))})" if found else ""

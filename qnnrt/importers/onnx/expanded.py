@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from .bodies import Body, body
 from .nodes import OnnxNode, Unsupported, axis_of
-from .qlinear import Body, body
 from .windows import list_attr
 
 #: The operator set that bodies are written in.

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import onnx
 
+from .bodies import Body, body, otherwise
 from .expanded import OPSET, array, ints, reshaped
 from .nodes import OnnxNode, Unsupported
-from .qlinear import Body, body, otherwise
 from .windows import list_attr
 
 #: No grid of constants has more numbers.

@@ -13,13 +13,6 @@ import onnx
 from ...errors import ModelError
 from ..budget import Budget
 from ..guard import shortened
-from . import (  # noqa: F401  (the modules fill the table)
-    fold_elementwise,
-    fold_index,
-    fold_make,
-    fold_reduce,
-    fold_shape,
-)
 from .child import Child
 from .fold_table import EVALUATORS, VIEWS, Arrays, Given
 from .nodes import OnnxNode
@@ -83,13 +76,14 @@ def fold(
 
 def evaluated(node: OnnxNode, inputs: Given, budget: Budget) -> Arrays | None:
     """The outputs, by this package; None when it leaves this form of the operator out."""
+    evaluate = EVALUATORS[node.op]
     budget.work(sum(x.size for x in inputs if x is not None and 0 not in x.strides))
     if node.op not in VIEWS:
         for inferred in node.types:
             if inferred is not None:
                 budget.array(*inferred)
     narrow = any(x is not None and _is_narrow(x.dtype) for x in inputs) and all(node.types)
-    found = EVALUATORS[node.op](node, _widened(inputs, budget) if narrow else inputs, budget)
+    found = evaluate(node, _widened(inputs, budget) if narrow else inputs, budget)
     if found is None:
         return None
     outputs = found if isinstance(found, list) else [found]

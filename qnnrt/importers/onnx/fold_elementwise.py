@@ -34,7 +34,7 @@ def _register(name: str, function: Callable[[OnnxNode, Arrays], np.ndarray | Non
         budget.array(shape, np.dtype(f"V{widest}"), f"{name} of shape {list(shape)}", copies=2)
         return function(node, given)
 
-    EVALUATORS[name] = evaluate
+    EVALUATORS.register([name], evaluate)
     VIEWS.add(name)  # it counts for itself
 
 

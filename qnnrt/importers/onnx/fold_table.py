@@ -8,6 +8,7 @@ import numpy as np
 
 from ..budget import Budget
 from .nodes import OnnxNode
+from .tables import Table
 
 Arrays = list[np.ndarray]
 Given = list[np.ndarray | None]
@@ -16,8 +17,32 @@ Found = np.ndarray | Arrays | None
 Evaluator = Callable[[OnnxNode, Given, Budget], Found]
 
 #: ONNX op type of the default domain -> its evaluator.
-EVALUATORS: dict[str, Evaluator] = {}
-#: Those whose result lies in the memory of an input, or is one element in memory.
+EVALUATORS: Table[Evaluator] = Table(
+    {
+        "fold_elementwise": (
+            "Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot "
+            "BitwiseOr BitwiseXor Cast CastLike Ceil Clip Cos Cosh Div Dropout Equal Erf Exp "
+            "Floor Greater GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Log Max Mean Min "
+            "Mod Mul Neg Not Or Pow Reciprocal Relu Round Shrink Sigmoid Sign Sin Sinh Sqrt Sub "
+            "Sum Tan Tanh Where Xor"
+        ),
+        "fold_index": (
+            "Compress CumProd CumSum Gather GatherElements GatherND NonZero ReverseSequence "
+            "Scatter ScatterElements ScatterND TopK Unique"
+        ),
+        "fold_make": "ConstantOfShape Expand OneHot Range Trilu",
+        "fold_reduce": (
+            "ArgMax ArgMin Gemm LogSoftmax MatMul ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp "
+            "ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Softmax"
+        ),
+        "fold_shape": (
+            "Concat DepthToSpace Flatten Pad Reshape Slice SpaceToDepth Split Squeeze Tile "
+            "Transpose Unsqueeze"
+        ),
+    }
+)
+#: Those whose result lies in the memory of an input, or is one element in memory; of
+#: imported modules.
 VIEWS: set[str] = set()
 
 #: No list of dimensions, axes or sizes is longer.
@@ -29,7 +54,7 @@ def evaluates(*op_types: str, view: bool = False) -> Callable[[Evaluator], Evalu
     called, except of views; everything else that it makes, it counts itself."""
 
     def register(fn: Evaluator) -> Evaluator:
-        EVALUATORS.update(dict.fromkeys(op_types, fn))
+        EVALUATORS.register(op_types, fn)
         if view:
             VIEWS.update(op_types)
         return fn

@@ -12,9 +12,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from .bodies import MICROSOFT, Body, body, first_channels, last_channels
 from .expanded import OPSET, array, ints
 from .nodes import OnnxNode, Unsupported
-from .qlinear import MICROSOFT, Body, body, first_channels, last_channels
 
 
 def only_first(n: OnnxNode, *others: str) -> None:

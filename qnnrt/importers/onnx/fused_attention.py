@@ -12,10 +12,10 @@ import onnx
 from onnx import helper
 
 from .attended import Heads, as_heads, as_rows, attended, in_order
+from .bodies import MICROSOFT, Body, body
 from .expanded import OPSET, array, ints
 from .fused import only_first, total_of, typed
 from .nodes import OnnxNode, Unsupported
-from .qlinear import MICROSOFT, Body, body
 
 
 def _refuse(n: OnnxNode, inputs: dict[int, str], *attributes: str) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .nodes import OnnxNode, axis_of, needed
+from .tables import Table
 from .types import TypeOf
 from .values import Value, constant
 
@@ -24,7 +25,38 @@ Found = TypeOf | list[TypeOf]
 Rule = Callable[[OnnxNode], Found]
 
 #: ONNX op type of the default domain -> its rule.
-RULES: dict[str, Rule] = {}
+RULES: Table[Rule] = Table(
+    {
+        "infer_elementwise": (
+            "Abs Acos Acosh Add And Asin Asinh Atan Atanh BatchNormalization Cast CastLike Ceil "
+            "Celu Clip Cos Cosh DequantizeLinear Div Dropout DynamicQuantizeLinear Elu Equal Erf "
+            "Exp Floor Gelu Greater GreaterOrEqual GroupNormalization HardSigmoid HardSwish "
+            "Hardmax Identity InstanceNormalization IsInf IsNaN LRN LayerNormalization LeakyRelu "
+            "Less LessOrEqual Log LogSoftmax LpNormalization Max Mean MeanVarianceNormalization "
+            "Min Mish Mod Mul Neg Not Or PRelu Pow QuantizeLinear RMSNormalization Reciprocal "
+            "Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Sub Sum "
+            "Swish Tan Tanh ThresholdedRelu Where Xor"
+        ),
+        "infer_gather": "Gather GatherElements GatherND OneHot Scatter ScatterElements ScatterND",
+        "infer_linear": (
+            "ArgMax ArgMin CumSum Einsum GRU Gemm LSTM MatMul MatMulInteger RNN ReduceL1 ReduceL2 "
+            "ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
+            "ReduceSumSquare TopK"
+        ),
+        "infer_shape": (
+            "Compress Concat ConstantOfShape Expand EyeLike Flatten Pad Range Reshape "
+            "ReverseSequence Shape Size Slice Split Squeeze Tile Transpose Trilu Unsqueeze"
+        ),
+        "infer_windows": (
+            "AveragePool Conv ConvInteger ConvTranspose DepthToSpace GlobalAveragePool "
+            "GlobalLpPool GlobalMaxPool GridSample LpPool MaxPool Resize RoiAlign SpaceToDepth "
+            "Upsample"
+        ),
+        "op_transform": (
+            "RandomNormal RandomNormalLike RandomUniform RandomUniformLike RotaryEmbedding"
+        ),
+    }
+)
 
 #: No tensor has more elements than this: a corrupted shape asks for more.
 LARGEST = 2**31
@@ -46,7 +78,7 @@ def infers(*op_types: str) -> Callable[[Rule], Rule]:
     """Register the rule of ONNX `op_types`."""
 
     def register(rule: Rule) -> Rule:
-        RULES.update(dict.fromkeys(op_types, rule))
+        RULES.register(op_types, rule)
         return rule
 
     return register

@@ -16,33 +16,25 @@ from ..budget import Budget
 from ..encodings import Coded
 from ..graph import Edge, Op, physical
 from ..guard import shortened
-from . import (  # noqa: F401  (the modules fill the table of rules)
-    bounded,
-    control_flow,
-    fold,
-    fold_make,
-    infer_elementwise,
-    infer_gather,
-    infer_linear,
-    infer_shape,
-    infer_windows,
-    patterns,
-    python_ops,
-    rows,
-    sequences,
-    sizes,
+from . import fold, patterns
+from .bodies import (
+    DIRECT,
+    LINEAR,
+    MICROSOFT,
+    OTHERWISE,
+    AsDefined,
+    body_of,
+    has_body,
 )
 from .checks import Spec, attributes_of, check, check_attributes, check_results, newest, spec_of
 from .child import Child
-from .contrib import CONTRIB
 from .functions import Key, arguments, called, function_body, instantiate, needed
 from .infer import empty, infer, misfit
 from .nodes import TABLE, OnnxNode, Refused, Result, Unsupported
 from .order import in_order
 from .patterns import OWN_DOMAIN, Scalar
-from .qlinear import BODIES, DIRECT, LINEAR, MICROSOFT, OTHERWISE, AsDefined
 from .reader import array_of, dense_of, opset_of
-from .scope import Lost, Scope
+from .scope import CONTROL, ROWS, Lost, Scope
 from .types import TypeOf
 from .values import Thing, Value, constant
 from .written import Written, written
@@ -195,17 +187,17 @@ class GraphLowering(Scope):
                     self._made.add(id(thing))
                 if thing.edge is not None and not thing.edge.name:
                     thing.edge.name = out
-            elif thing is not None or node.op in control_flow.RULES:
+            elif thing is not None or node.op in CONTROL:
                 self.other[out] = thing
 
     def _known(self, node: OnnxNode) -> bool:
         if (node.domain == "" and node.op in TABLE) or node.op in FOLDED_OPS:
             return True
-        if node.domain == "" and node.op in rows.MADE:
+        if node.domain == "" and node.op in ROWS:
             return True
-        if node.op in LINEAR or (node.domain, node.op) in BODIES:
+        if node.op in LINEAR or has_body(node.domain, node.op):
             return True
-        if node.domain == "" and node.op in control_flow.RULES:
+        if node.domain == "" and node.op in CONTROL:
             return True
         if called(self.functions, node.written) is not None:
             return True
@@ -246,11 +238,13 @@ class GraphLowering(Scope):
         if function is not None:
             return self._call(node, function, opsets)
         spec = self._spec(node)
-        body = BODIES.get((node.domain, node.op))
+        body = body_of(node.domain, node.op)
         if spec is None and body is None:
             if (op := custom_ops.find_onnx_op(node.domain, node.op)) is not None:
                 if any(v is not None and v.count is not None for v in node.inputs):
                     raise Unsupported("an input with as many rows as the data decide")
+                from . import python_ops
+
                 return python_ops.lower(self, node, op, self.where)
             if node.domain in _LAID_OUT:
                 raise Unsupported(_LAID_OUT[node.domain])
@@ -260,7 +254,7 @@ class GraphLowering(Scope):
                 else f"the model does not import the operator set {shortened(repr(node.domain))}"
             )
         listed = any(self.other.get(name) is not None for name in node.written.input)
-        rule = control_flow.RULES.get(node.op) if node.domain == "" else None
+        rule = CONTROL.get(node.op) if node.domain == "" else None
         if rule is not None:
             self.b.scope = node.name
         if spec is not None and rule is not None and (listed or not spec.tensors):
@@ -275,14 +269,16 @@ class GraphLowering(Scope):
             check(spec, node)
             node.attrs = spec.defaults | node.attrs
         if spec is not None and any(v is not None and v.sizes is not None for v in node.inputs):
+            from . import sizes
+
             known = spec
             made = sizes.computed(self, node, opsets, lambda: self._by_rows(node, known, opsets))
             if made is not None:
                 return made
-        if (direct := DIRECT.get((node.domain, node.op))) is not None:
+        if node.domain == MICROSOFT and (direct := DIRECT.get(node.op)) is not None:
             self.b.scope = node.name
-            if (made := direct(self, node)) is not None:
-                return [made]
+            if (value := direct(self, node)) is not None:
+                return [value]
         if body is not None:
             written_out = None
             with suppress(AsDefined):
@@ -306,11 +302,18 @@ class GraphLowering(Scope):
         def lower() -> Sequence[Thing | None]:
             return self._tensors(node, spec, opsets)
 
-        rule = rows.MADE.get(node.op) if node.domain == "" else None
+        plain = all(v is None or v.count is None for v in node.inputs)
+        rule = ROWS.get(node.op) if node.domain == "" else None
+        if rule is None and not plain and node.domain == "":
+            from .rows import TAKEN
+
+            rule = TAKEN.get(node.op)
         if rule is not None and (made := rule(self, node, lower)) is not None:
             return made
-        if all(v is None or v.count is None for v in node.inputs):
+        if plain or all(v is None or v.count is None for v in node.inputs):
             return lower()
+        from . import bounded
+
         if node.op in bounded.RULES:
             return bounded.kept_apart(self, node, lower)
         expanded = self._expand(node, spec, opsets)
@@ -395,7 +398,9 @@ class GraphLowering(Scope):
     def _spec(node: OnnxNode) -> Spec | None:
         if node.domain == OWN_DOMAIN or (node.op in LINEAR and node.domain in ("", MICROSOFT)):
             return newest(node.op)
-        if (node.domain, node.op) in BODIES and node.domain == MICROSOFT:
+        if node.domain == MICROSOFT and has_body(MICROSOFT, node.op):
+            from .contrib import CONTRIB
+
             return CONTRIB[node.op]
         return spec_of(node.op, node.version, node.domain)
 
@@ -403,11 +408,15 @@ class GraphLowering(Scope):
         shape = node.input(0).shape
         if node.op == "Size":
             return np.array(math.prod(shape), np.int64)
-        return np.array(shape[infer_shape.shape_slice(node)], np.int64)
+        from .infer_shape import shape_slice
+
+        return np.array(shape[shape_slice(node)], np.int64)
 
     def _eye(self, node: OnnxNode) -> np.ndarray:
+        from .fold_make import eye
+
         rows, columns = node.shape()
-        return fold_make.eye((rows, columns), node.dtype(), node.integer("k"), self.budget)
+        return eye((rows, columns), node.dtype(), node.integer("k"), self.budget)
 
     def _constant(self, node: OnnxNode) -> np.ndarray:
         if len(node.attrs) != 1:

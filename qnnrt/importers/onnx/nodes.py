@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..budget import Budget
+from .tables import Table
 from .values import Builder, Value
 from .written import Written
 
@@ -16,8 +17,46 @@ Result = Value | list[Value | None]
 LowerFn = Callable[["Lowering", "OnnxNode"], Result]
 
 #: ONNX op type of the default domain -> function that emits its QNN operations.
-TABLE: dict[str, LowerFn] = {}
-#: ONNX op type -> the QNN op types that it becomes, for the coverage page.
+TABLE: Table[LowerFn] = Table(
+    {
+        "op_activation": (
+            "Cast CastLike Celu Clip Dropout Elu Gelu HardSigmoid HardSwish Hardmax Identity "
+            "LeakyRelu LogSoftmax MeanVarianceNormalization Mish PRelu Relu Selu Shrink Sigmoid "
+            "Softmax Softplus Softsign Swish Tanh ThresholdedRelu"
+        ),
+        "op_conv": "Conv ConvInteger ConvTranspose",
+        "op_elementwise": (
+            "Abs Acos Acosh Add And Asin Asinh Atan Atanh Ceil Cos Cosh Div Equal Erf Exp Floor "
+            "Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual Log Max Mean Min Mod Mul Neg Not "
+            "Or Pow Reciprocal Round Sign Sin Sinh Sqrt Sub Sum Tan Where Xor"
+        ),
+        "op_gather": (
+            "Gather GatherElements GatherND GridSample OneHot RoiAlign Scatter ScatterElements "
+            "ScatterND"
+        ),
+        "op_matmul": "Einsum Gemm MatMul MatMulInteger",
+        "op_norm": (
+            "BatchNormalization GroupNormalization InstanceNormalization LRN LayerNormalization "
+            "LpNormalization RMSNormalization"
+        ),
+        "op_pool": "AveragePool GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool MaxPool",
+        "op_quantize": "DequantizeLinear DynamicQuantizeLinear QuantizeLinear",
+        "op_recurrent": "GRU LSTM RNN",
+        "op_reduce": (
+            "ArgMax ArgMin CumSum ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax "
+            "ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare TopK"
+        ),
+        "op_resize": "Resize Upsample",
+        "op_shape": (
+            "Compress Concat DepthToSpace Expand Flatten Pad Reshape ReverseSequence Slice "
+            "SpaceToDepth Split Squeeze Tile Transpose Trilu Unsqueeze"
+        ),
+        "op_transform": (
+            "RandomNormal RandomNormalLike RandomUniform RandomUniformLike RotaryEmbedding"
+        ),
+    }
+)
+#: ONNX op type -> the QNN op types that it becomes, for the coverage page; of imported modules.
 TARGETS: dict[str, str] = {}
 
 
@@ -42,9 +81,8 @@ def lowers(*op_types: str, to: str) -> Callable[[LowerFn], LowerFn]:
     """Register a lowering for ONNX `op_types`; `to` names its QNN ops for the documentation."""
 
     def register(fn: LowerFn) -> LowerFn:
-        for op_type in op_types:
-            TABLE[op_type] = fn
-            TARGETS[op_type] = to
+        TABLE.register(op_types, fn)
+        TARGETS.update(dict.fromkeys(op_types, to))
         return fn
 
     return register

@@ -18,7 +18,6 @@ from .common import (
     select,
     strided,
 )
-from .fold_make import triangle
 from .fold_table import integers
 from .infer import Shape
 from .infer_shape import pad_amounts, slice_ranges
@@ -154,6 +153,8 @@ def trilu(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
     k = n.const_input(1, "k")
     offset = 0 if k is None else int(k.reshape(()))
+    from .fold_make import triangle
+
     mask = triangle(x.shape[-2:], offset, bool(n.integer("upper", 1)), c.budget)
     return select(c, constant(mask), x, constant(np.zeros((), x.dtype)))
 

@@ -16,18 +16,25 @@ import numpy as np
 from ...dtypes import is_float
 from .infer_shape import shape_slice
 from .nodes import TARGETS, OnnxNode, Unsupported, axis_of
-from .scope import Scope
-from .sizes import Lower, Number, Results, element_count, fewer, once, shape_of
+from .scope import ROWS, Lower, Results, RowsRule, Scope
+from .sizes import Number, element_count, fewer, once, shape_of
 from .values import Value, constant, identity
 
-#: ONNX op type -> what makes such values, or takes them; None where the node is like any other.
-Rule = Callable[[Scope, OnnxNode, Lower], Results | None]
-MADE: dict[str, Rule] = {}
+#: ONNX op type -> what takes such values.
+TAKEN: dict[str, RowsRule] = {}
 
 
-def _made_by(*op_types: str) -> Callable[[Rule], Rule]:
-    def register(rule: Rule) -> Rule:
-        MADE.update(dict.fromkeys(op_types, rule))
+def _made_by(*op_types: str) -> Callable[[RowsRule], RowsRule]:
+    def register(rule: RowsRule) -> RowsRule:
+        ROWS.register(op_types, rule)
+        return rule
+
+    return register
+
+
+def _taken_by(*op_types: str) -> Callable[[RowsRule], RowsRule]:
+    def register(rule: RowsRule) -> RowsRule:
+        TAKEN.update(dict.fromkeys(op_types, rule))
         return rule
 
     return register
@@ -76,12 +83,12 @@ def _highest(dtype: np.dtype) -> object:
 # ---- sizes -------------------------------------------------------------------------------------
 
 
-@_made_by("Shape")
+@_taken_by("Shape")
 def _shape(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     return [shape_of(n, shape_slice(n))] if _counted(n) else None
 
 
-@_made_by("Size")
+@_taken_by("Size")
 def _size(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     return [element_count(g, n.input(0))] if _counted(n) else None
 
@@ -270,7 +277,7 @@ def _columns_from_front(g: Scope, index: Value, x: Value) -> Value:
     return g.emitted("Concat", columns, axis=-1)
 
 
-@_made_by("Gather", "GatherND")
+@_taken_by("Gather", "GatherND")
 def _gather(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     x, index = n.input(0), n.input(1)
     if x.count is None:
@@ -298,7 +305,7 @@ def _gather(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
 # ---- what joins and sums rows ------------------------------------------------------------------
 
 
-@_made_by("Concat")
+@_taken_by("Concat")
 def _concat(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     values = [v for v in n.inputs if v is not None]
     if not _counted(n) or not values:
@@ -341,7 +348,7 @@ _NEUTRAL: dict[str, Callable[[np.dtype], object]] = {
 }  # fmt: skip
 
 
-@_made_by(*_NEUTRAL)
+@_taken_by(*_NEUTRAL)
 def _reduced(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     x = n.input(0)
     if x.count is None:
@@ -372,7 +379,7 @@ def _reduced(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     return found
 
 
-@_made_by("ScatterElements", "ScatterND", "Scatter")
+@_taken_by("ScatterElements", "ScatterND", "Scatter")
 def _scatter(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     """Updates that do not count go to a row that is cut off behind."""
     x, index, updates = (n.input(i) for i in range(3))
@@ -407,7 +414,7 @@ def _scatter(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     return [y if x.count is None else replace(y, count=x.count, axis=x.axis)]
 
 
-@_made_by("RoiAlign")
+@_taken_by("RoiAlign")
 def _regions(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     """Regions that do not count lie outside of every image, which costs least."""
     regions = n.input(1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,9 +13,33 @@ from ...dtypes import is_number
 from ..budget import Budget
 from ..guard import shortened
 from .child import Child
-from .nodes import Lowering
+from .nodes import Lowering, OnnxNode
+from .tables import Table
 from .values import Items, Thing, Value
 from .written import Written
+
+Things = list[Thing | None]
+Results = Sequence[Thing | None]
+#: Lowers a node with the inputs that it has then.
+Lower = Callable[[], Results]
+
+Control = Callable[["Scope", OnnxNode, dict[str, int]], Things]
+#: ONNX op type of the default domain -> what is done with it in place of a lowering of tensors.
+CONTROL: Table[Control] = Table(
+    {
+        "control_flow": "If Loop Scan",
+        "sequences": (
+            "ConcatFromSequence Optional OptionalGetElement OptionalHasElement SequenceAt "
+            "SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength "
+            "SequenceMap SplitToSequence"
+        ),
+    }
+)
+
+#: None where the node is like any other.
+RowsRule = Callable[["Scope", OnnxNode, Lower], Results | None]
+#: ONNX op type of the default domain -> what makes values with as many rows as the data decide.
+ROWS: Table[RowsRule] = Table({"rows": "Compress NonMaxSuppression NonZero TopK Unique"})
 
 
 class Lost(Exception):

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .control_flow import Body, Opsets, Things, controls, stacked, taken_apart
+from .control_flow import Body, Opsets, controls, stacked, taken_apart
 from .nodes import OnnxNode, Unsupported, axis_of
-from .scope import Scope
+from .scope import Scope, Things
 from .values import Items, Thing, Value, constant
 
 

@@ -18,10 +18,8 @@ import numpy as np
 from .fold import fold
 from .infer import infer
 from .nodes import OnnxNode, Unsupported, axis_of
-from .scope import Scope
-from .values import Thing, Value, constant
-
-Results = Sequence[Thing | None]
+from .scope import Lower, Results, RowsRule, Scope
+from .values import Value, constant
 
 #: Operators that only move numbers: the inputs that they move.
 _MOVED = {
@@ -39,16 +37,12 @@ _COMPARING = {"Greater", "GreaterOrEqual", "Less", "LessOrEqual"}
 #: A number of the graph, int64[1].
 Number = Value
 
-#: Lowers a node with the inputs that it has then.
-Lower = Callable[[], Results]
-Rule = Callable[[Scope, OnnxNode, Lower], Results | None]
-
 #: ONNX op type -> what it makes of such a size: the inputs that may be one, and the rule.
-SIZED: dict[str, tuple[range, Rule]] = {}
+SIZED: dict[str, tuple[range, RowsRule]] = {}
 
 
-def takes_sizes(inputs: range, *op_types: str) -> Callable[[Rule], Rule]:
-    def register(rule: Rule) -> Rule:
+def takes_sizes(inputs: range, *op_types: str) -> Callable[[RowsRule], RowsRule]:
+    def register(rule: RowsRule) -> RowsRule:
         SIZED.update(dict.fromkeys(op_types, (inputs, rule)))
         return rule
 
