@@ -11,6 +11,7 @@
 #include "memory/memory.h"
 #include "ops/encoding.h"
 #include "ops/fixed/bias_scale.h"
+#include "ops/onednn_state.h"
 #include "support/clock.h"
 #include "support/cpu.h"
 #include "support/guard.h"
@@ -317,8 +318,10 @@ Status Graph::FinalizeLocked(ProfileScope* profile, Interrupt* interrupt) {
                  name_.c_str());
   }
   uint64_t begin = MonotonicNanoseconds();
-  // Loads the fast kernels if nothing has yet: initialization, not this graph's own work.
-  const char* library = options_.portable_only ? nullptr : OneDnnVersion();
+  // Loads the fast kernels if nothing has yet: initialization, not this graph's own work. Where
+  // nobody asks what takes how long, the first node that they are faster for loads them.
+  const bool asked = profile != nullptr || OneDnnChosen();
+  const char* library = options_.portable_only || !asked ? nullptr : OneDnnVersion();
   uint64_t start = MonotonicNanoseconds();
   Prepared own;
   Prepared* made = pools_ == nullptr ? &own : &prepared_;

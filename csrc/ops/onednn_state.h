@@ -8,6 +8,8 @@ namespace qnnrt {
 
 // What QNNRT_ONEDNN names, and why it could not be loaded; empty when it was not tried, or loaded.
 std::string OneDnnIgnored();
+// Whether it names anything: a path, or "none".
+bool OneDnnChosen();
 
 }  // namespace qnnrt
 

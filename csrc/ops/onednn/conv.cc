@@ -40,6 +40,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
     if (c->groups < c->cin && CpuIsa() != Isa::kAvx512 && TakesByChannel(node, geometry))
       return KernelPtr();
   }
+  if (Load() == nullptr) return KernelPtr();
 
   const MemoryDesc src = ChannelLast(in, types->in);
   const MemoryDesc dst = ChannelLast(out, types->out);

@@ -238,6 +238,8 @@ const char* OneDnnVersion() {
   return api != nullptr ? onednn::TheLibrary()->version.c_str() : nullptr;
 }
 
+bool OneDnnChosen() { return onednn::Chosen() != nullptr; }
+
 std::string OneDnnIgnored() {
   const int state = onednn::g_state.load(std::memory_order_acquire);
   return state == -1 ? onednn::TheLibrary()->ignored : std::string();
@@ -256,6 +258,8 @@ int OneDnnLoadState(std::string* why) {
 namespace qnnrt {
 
 const char* OneDnnVersion() { return nullptr; }
+
+bool OneDnnChosen() { return false; }
 
 std::string OneDnnIgnored() { return std::string(); }
 

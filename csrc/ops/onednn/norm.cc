@@ -21,7 +21,7 @@ Result<KernelPtr> MakeLrn(const Node& node, const KernelOptions& options) {
     return KernelPtr();
   }
   const int64_t size = 2 * node.Int("radius") + 1;
-  if (size > kMostLrnSize) return KernelPtr();
+  if (size > kMostLrnSize || Load() == nullptr) return KernelPtr();
   // oneDNN divides alpha by the size of the window, QNN does not.
   const float alpha = node.Float("alpha") * static_cast<float>(size);
   const float beta = node.Float("beta"), bias = node.Float("bias");
