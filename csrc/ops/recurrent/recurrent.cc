@@ -73,6 +73,14 @@ Status GateWeights::Prepare(const Node& node, const KernelOptions& options) {
   }
   form_ = FormOf(options);
   const auto pack = [&](void* packed) -> Status {
+    if (form_ == kFloats && units_ % Simd().columns == 0) {  // the panels of each gate
+      float* panels = static_cast<float*>(packed);
+      for (const float* gate : gates) {
+        PackAll({gate, 1, k_}, k_, units_, panels, Threads(1));
+        panels += PackedFloats(k_, units_);
+      }
+      return Status::Ok();
+    }
     auto stacked = AlignedBytes::Make(n_ * k_ * sizeof(float));
     if (!stacked) return OutOfMemory();
     float* rows = static_cast<float*>(stacked->data());
