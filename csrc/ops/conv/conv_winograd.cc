@@ -56,7 +56,7 @@ class ConvWinograd final : public Kernel {
 
   Status Run(const ExecArgs& args) override {
     return ForOwnTiles(args.threads, slots_, pieces_, [&](size_t piece, size_t slot) {
-      const size_t first = piece * piece_, end = std::min(count_, first + piece_);
+      const size_t first = FirstOf(piece), end = FirstOf(piece + 1);
       RunPiece(args, first, end - first, static_cast<float*>(args.scratch) + slot * SlotFloats());
       return Status::Ok();
     });
@@ -122,20 +122,24 @@ class ConvWinograd final : public Kernel {
   };
 
   // As many squares at a time as stay in a core's L2, or more where reading the weights again for
-  // each piece costs more than what lies between the steps; in whole tiles of rows.
+  // each piece costs more than what lies between the steps; as many for each thread.
   void Cut(size_t threads) {
-    const size_t mr = Simd().rows, cin = static_cast<size_t>(g_.cin);
-    const size_t cout = static_cast<size_t>(g_.cout);
+    const size_t cin = static_cast<size_t>(g_.cin), cout = static_cast<size_t>(g_.cout);
     const size_t held = CpuIsa() == Isa::kAvx512 ? 768 * 1024 : 192 * 1024;
     const size_t fit = held / (kWinogradValues * (InRow() + OutRow()) * sizeof(float));
     const size_t worth = depth_ * cout / (2 * (cin + cout));
-    const size_t most = std::max<size_t>(std::max(fit, worth) / mr, 1);
-    const size_t tiles = (count_ + mr - 1) / mr;
-    pieces_ = (tiles + most - 1) / most;
-    if (threads > 1) pieces_ = std::min(tiles, (pieces_ + threads - 1) / threads * threads);
-    piece_ = (tiles + pieces_ - 1) / pieces_ * mr;
-    pieces_ = (count_ + piece_ - 1) / piece_;
+    const size_t most = std::max({fit, worth, Simd().rows});
+    const size_t least = (count_ + most - 1) / most;
+    pieces_ = std::clamp<size_t>((least + threads - 1) / threads * threads, 1,
+                                 std::max<size_t>(1, count_ / Simd().rows));
+    for (size_t i = 0; i < pieces_; ++i) piece_ = std::max(piece_, FirstOf(i + 1) - FirstOf(i));
     slots_ = std::min(threads, pieces_);
+  }
+  // In whole tiles of rows, the first pieces no smaller than the next; what is left goes with the
+  // last, since a few rows of their own read all weights again.
+  size_t FirstOf(size_t piece) const {
+    const size_t tiles = count_ / Simd().rows;
+    return piece == pieces_ ? count_ : (piece * tiles + pieces_ - 1) / pieces_ * Simd().rows;
   }
 
   // Floats of a group's packed matrix, of what the squares' pixels become and of the products.
@@ -291,7 +295,7 @@ class ConvWinograd final : public Kernel {
   const bool has_bias_;
   const size_t depth_, columns_;               // of a group
   const size_t count_;                         // of squares
-  size_t piece_ = 0, pieces_ = 0, slots_ = 0;  // squares at a time, how often, by how many threads
+  size_t piece_ = 0, pieces_ = 0, slots_ = 0;  // squares at a time at most, how often, by how many
   decltype(&Weigh::Run) const weigh_ = PickIsa<Weigh>();
   SharedBytes packed_;
   std::shared_ptr<AlignedBytes> zeros_;
