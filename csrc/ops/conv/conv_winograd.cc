@@ -130,15 +130,17 @@ class ConvWinograd final : public Kernel {
     const size_t worth = depth_ * cout / (2 * (cin + cout));
     const size_t most = std::max({fit, worth, Simd().rows});
     const size_t least = (count_ + most - 1) / most;
+    const size_t tiles = count_ / Simd().rows, halves = count_ / (Simd().rows / 2);
     pieces_ = std::clamp<size_t>((least + threads - 1) / threads * threads, 1,
-                                 std::max<size_t>(1, count_ / Simd().rows));
+                                 std::max<size_t>({1, tiles, std::min(threads, halves)}));
     for (size_t i = 0; i < pieces_; ++i) piece_ = std::max(piece_, FirstOf(i + 1) - FirstOf(i));
     slots_ = std::min(threads, pieces_);
   }
-  // In whole tiles of rows, the first pieces no smaller than the next; what is left goes with the
-  // last, since a few rows of their own read all weights again.
+  // In whole tiles of rows where each piece has some, the first pieces no smaller than the next;
+  // what is left goes with the last, since a few rows of their own read all weights again.
   size_t FirstOf(size_t piece) const {
     const size_t tiles = count_ / Simd().rows;
+    if (tiles < pieces_) return piece * count_ / pieces_;
     return piece == pieces_ ? count_ : (piece * tiles + pieces_ - 1) / pieces_ * Simd().rows;
   }
 
