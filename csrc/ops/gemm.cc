@@ -233,14 +233,14 @@ GemmUnits CutGemm(const GemmShape& shape, int threads) {
   units.row_units = share(tiles, tiles_per_unit);
   units.panels_per_unit = share(panels, units.panel_units);
   units.panel_units = share(panels, units.panels_per_unit);
-  // About 20 microseconds of one core are worth waking another for.
-  constexpr double kWorthwhile = 512.0 * 1024.0;
+  // About 20 microseconds of one core are worth waking another for, half of that one that is awake.
+  const double worthwhile = (shape.repeated ? 256.0 : 512.0) * 1024.0;
   // With few rows, fetching B takes longer than multiplying by it.
   constexpr size_t kLeastRows = 8;
   const size_t rows = std::max(kLeastRows, std::min(shape.m, units.rows_per_unit));
   const double unit_work = static_cast<double>(rows) *
                            static_cast<double>(units.panels_per_unit * nr) * static_cast<double>(k);
-  units.grain = static_cast<size_t>(std::clamp(kWorthwhile / std::max(1.0, unit_work), 1.0, 1e6));
+  units.grain = static_cast<size_t>(std::clamp(worthwhile / std::max(1.0, unit_work), 1.0, 1e6));
   return units;
 }
 

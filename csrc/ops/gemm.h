@@ -54,6 +54,7 @@ struct GemmShape {
   const float* packed = nullptr;  // PackedFloats(taps * depth, n)
   const float* bias = nullptr;    // n values or null
   bool accumulate = false;        // add to what C holds (bias is not used then)
+  bool repeated = false;          // one of many that follow each other: workers are awake
   // When set, the full panels are read from here (column_stride 1) and `packed` holds the last,
   // partial panel alone: cheaper than packing when there are few rows.
   const float* in_place = nullptr;

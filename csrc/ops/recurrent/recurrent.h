@@ -92,6 +92,7 @@ void GateWeights::Multiply(const float* packed, float* scratch, const float* bia
   shape.packed = packed;
   shape.bias = bias;
   shape.accumulate = accumulate;
+  shape.repeated = true;  // from step to step
   const auto row_pointers = [&](size_t m, size_t count, size_t, size_t, const float** in,
                                 float** out) {
     for (size_t i = 0; i < count; ++i) {
