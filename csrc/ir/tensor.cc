@@ -48,7 +48,7 @@ void Free(void* data, size_t size) {
 
 std::shared_ptr<AlignedBytes> AlignedBytes::Make(size_t size) {
   // Weights are filled once: with small pages half of that time is page faults.
-  const bool huge = size >= 2 * kHugePage;
+  const bool huge = size >= kHugePage;
   void* data;
   if (size >= kMapped) {
     data = Map(size, huge ? kHugePage : kAlignment);
