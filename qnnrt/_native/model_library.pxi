@@ -62,6 +62,15 @@ cdef Composition _composing = None
 cdef object _one_composes = allocate_lock()
 
 
+def _compose_in_child():
+    """Whoever composes at a fork goes on in the parent alone."""
+    global _one_composes
+    _one_composes = allocate_lock()
+
+
+os.register_at_fork(after_in_child=_compose_in_child)
+
+
 @cython.no_gc_clear
 cdef class Composition:
     """The graphs that a model library composes in a context; it owns them until this object ends.

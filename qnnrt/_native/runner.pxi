@@ -289,6 +289,7 @@ cdef class Runner:
                 Ticks.ToNanoseconds(self._ticks + self._flight.ticks()))
 
     def reset_counters(self) -> None:
+        _check_process(self._generation, "this session")
         with nogil:
             self._mutex.lock()
         self._executes = 0

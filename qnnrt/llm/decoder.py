@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from ..importers import load
 from ..memory import alloc
 from ..model import DynamicModel
 from ..session.dynamic import DynamicSession, ShapeSession
+from ..support.guard import Guard
 
 #: But for the cache.
 INPUTS = ("tokens", "position", "rows")
@@ -74,7 +74,7 @@ class Decoder:
         path = Path(path)
         folder = path if path.is_dir() else path.parent
         self._path = path / "model.onnx" if path.is_dir() else path
-        self._lock = threading.RLock()
+        self._guard = Guard()
         self._sessions: dict[tuple[int, int, int], ShapeSession] = {}
         self._bound: dict[tuple[int, int, int], Slots] = {}
         self._parts: dict[tuple[int, int, int], Any] = {}
@@ -111,7 +111,7 @@ class Decoder:
 
     def close(self) -> None:
         """Gives the graphs back. Conversations keep their text and cache, and cannot go on."""
-        with self._lock:
+        with self._guard.lock:
             self._bound.clear()
             self._sessions.clear()
             if self._graphs is not None:
@@ -166,7 +166,7 @@ class Decoder:
         """Logits [texts, len(rows), vocabulary] (a copy) of the `tokens` of each text, which come
         at its position, in the graph for `size` tokens. What lies behind position + len(tokens) in
         a cache is undefined afterwards."""
-        with self._lock:
+        with self._guard.lock:
             session = self._bind(slots, size, len(rows))
             given = session.inputs["tokens"].array
             given[...] = 0

@@ -126,9 +126,9 @@ def set_persistent(graph: Graph, memory: Any) -> None:
 def _set_pool(graph: Graph, memory: Any, kind: str) -> None:
     address, nbytes, keep = _extent(graph, memory, kind)
     config = _core.LpaiConfig.memory(kind == "persistent", MemType.DDR, address, nbytes)
-    graph.handle  # noqa: B018 - raises in a forked child, where nobody gives the lock back
+    graph.handle  # noqa: B018 - raises in a forked child
     held = graph.context._pools
-    with graph.context._pools_lock:
+    with graph.context._pools_guard.lock:
         graph.set_config(custom=[config])
         if memory is None:
             held.pop((graph.name, kind), None)
@@ -228,7 +228,7 @@ def io_array(graph: Graph, name: str) -> np.ndarray:
         )
     tensor = tensors[name]
     handle = graph.handle
-    with graph.context._pools_lock:
+    with graph.context._pools_guard.lock:
         hold = graph.context._pools.get((graph.name, "scratch"))
         if hold is None:
             raise LookupError(f"graph {graph.name!r} has no scratch memory")

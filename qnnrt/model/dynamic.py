@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -11,6 +10,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from ..errors import ModelError
+from ..support.guard import Guard
 from .model import Model, names_of_new
 
 __all__ = ["DynamicModel", "OpenInput"]
@@ -93,7 +93,7 @@ class DynamicModel:
         self.state: dict[str, str] = {}
         self._again = again
         self._remedy = remedy
-        self._lock = threading.Lock()
+        self._guard = Guard()
         self._first: tuple[Shape, Model] | None = None
         #: Open dimension -> where it is: input, and place in it (None: all of its shape).
         self._axes: dict[str, list[tuple[int, int | None]]] = {}
@@ -270,7 +270,7 @@ class DynamicModel:
 
     def model(self, shape: Shape) -> Model:
         """``at``, for the shapes of all inputs, as ``find`` returns them."""
-        with self._lock:
+        with self._guard.lock:
             if self._first is not None and self._first[0] == shape:
                 model, self._first = self._first[1], None
                 return model

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -22,6 +21,7 @@ from ..model.binary import (
 )
 from ..model.library import ModelLibrary
 from ..support import log
+from ..support.guard import Guard
 from .backend_base import BackendBase
 from .composing import Plan
 from .context_base import ContextBase
@@ -59,7 +59,7 @@ class Context(ContextBase):
         # By the parts and where their buffer lies.
         self._parts: dict[tuple[int, int], weakref.ref[PartHandles]] = {}
         #: While somebody looks for a registration, and makes it where there is none.
-        self._registering = threading.RLock()
+        self._registering = Guard()
         self._graphs: Mapping[str, BinaryGraph] | None = None
         self._unknown = ""  # why a binary's graphs are not known
         super().__init__(backend, held, keep=keep)
@@ -284,7 +284,7 @@ class Context(ContextBase):
             handle: MemHandle = OpenCLHandle(self, buffer, shape, dtype, offset)
         else:
             handle = MemHandle(self, buffer, shape, dtype, offset, kind)
-        with self._registering:
+        with self._registering.lock:
             self.registrations += 1
         return handle
 
@@ -301,6 +301,7 @@ class Context(ContextBase):
 
         The handle lives as long as somebody keeps it.
         """
+        self.handle  # noqa: B018 - raises when closed, or in a forked child
         shape, dtype = _tensor_of(shape, dtype)
         dims = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
         code = None if dtype is None else data_type(dtype)
@@ -309,13 +310,12 @@ class Context(ContextBase):
             refuse_memory(buffer, kind)
         memory = (buffer.address, buffer.fd_offset) if shared else ("cl_mem", buffer.int_ptr)
         key = (memory, offset, dims, code, kind)
-        with self._registering:
+        with self._registering.lock:
             found = self._cache.get(key)
             if found is None and shared:
                 found = self._part(buffer, offset, dims, code)
             if found is None or found.closed or (shared and not found.buffer._is(buffer)):
                 if found is None and (released := self._releases.get(key)) is not None:
-                    self.handle  # noqa: B018 - raises in a forked child, where nobody would set it
                     released.wait()  # its last reference went in a thread that deregisters it
                 found = self.register(buffer, dims, dtype, offset=offset, kind=kind)
                 self._cache[key] = found
@@ -336,8 +336,9 @@ class Context(ContextBase):
 
     def _get_or_register_parts(self, buffer: Buffer, parts: Parts) -> PartHandles:
         """The live handles for exactly these parts of a buffer, or new ones, in one call."""
+        self.handle  # noqa: B018 - raises when closed, or in a forked child
         key = id(parts), buffer.address
-        with self._registering:
+        with self._registering.lock:
             found = self._parts.get(key)
             group = None if found is None else found()
             if group is not None and group.alive and group.buffer._is(buffer):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import mmap
 import os
-import threading
 from typing import Any, Final
 
 from .._native import _core
 from ..abi import constants as abi
 from ..abi.structs import QnnHtpContext_CustomProperty_t
 from ..support import choice
+from ..support.guard import Guard
 from ..support.new_file import new_file
 from .backend_base import BackendBase
 from .options import context_options
@@ -44,7 +44,7 @@ class ContextBase(Owner):
         self._lent: dict[str, list[_core.Tensor]] = {}
         #: What model libraries composed: their data is theirs until the context is freed.
         self._compositions: list[_core.Composition] = []
-        self._pools_lock = threading.RLock()  # while the backend's pools and these are to agree
+        self._pools_guard = Guard()  # while the backend's pools and these are to agree
         self._own(
             "a context",
             held,
@@ -64,7 +64,7 @@ class ContextBase(Owner):
     def _forget(self, graph: str) -> None:
         """A graph was freed: its profile and pools are its no more."""
         self._profiles.pop(graph, None)
-        with self._pools_lock:
+        with self._pools_guard.lock:
             for key in [key for key in self._pools if key[0] == graph]:
                 del self._pools[key]
 

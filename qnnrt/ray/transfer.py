@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +13,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from .._native import _core
 from ..errors import HandoffError
 from ..memory import Buffer, Lease, alloc, buffer_of
+from ..support.guard import Guard
 
 __all__ = ["Part", "Shared", "Ticket", "Transfers", "receive", "share", "transfers"]
 
@@ -39,13 +39,13 @@ class Transfers:
     copied_bytes: int = 0
 
 
-_lock = threading.Lock()
+_guard = Guard()
 _transfers = Transfers()
 
 
 def _count(**more: int) -> None:
     global _transfers
-    with _lock:
+    with _guard.lock:
         _transfers = replace(_transfers, **{k: getattr(_transfers, k) + n for k, n in more.items()})
 
 
@@ -57,7 +57,7 @@ def transfers() -> Transfers:
 def reset_transfers() -> None:
     """Count from zero again."""
     global _transfers
-    with _lock:
+    with _guard.lock:
         _transfers = Transfers()
 
 

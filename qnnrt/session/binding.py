@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
@@ -15,6 +14,7 @@ from ..dtypes import data_type
 from ..errors import BindError, ClosedError
 from ..model import Tensor as ModelTensor
 from ..qnn.memhandle import MemHandle, PartHandle, PartHandles
+from ..support.guard import Guard
 
 if TYPE_CHECKING:
     from ..qnn.opencl_handle import OpenCLHandle
@@ -28,7 +28,7 @@ class Binder(Protocol):
     """Who binds memory to tensors: a session's memory."""
 
     #: Of what is bound, in the runner and in tensors.
-    lock: threading.RLock
+    guard: Guard
 
     @property
     def closed(self) -> bool: ...
@@ -59,7 +59,7 @@ class BoundTensor:
     ) -> None:
         #: Weakly: a tensor does not keep its session.
         self._binder: Callable[[], Binder | None] = _nobody
-        self._lock = threading.RLock()  # the binder's, when there is one
+        self._guard = Guard()  # the binder's, when there is one
         self._index = index
         self._is_output = output
         #: Of a state: its index among the outputs, where it is given once more.
@@ -97,8 +97,9 @@ class BoundTensor:
             if binder is not None and not binder.closed:
                 return without_dimensions(self, binder.scratch_array(self))
         self._take_part()
-        with self._lock:  # not in the middle of another thread's binding
-            array, on_device = self._array, self._on_device
+        with self._guard.lock:  # not in the middle of another thread's binding
+            array = self._array
+            on_device = array is None and self._handle is not None
         if on_device:
             raise BindError(
                 self.name,
@@ -111,14 +112,14 @@ class BoundTensor:
     @property
     def _on_device(self) -> bool:
         """Whether it is bound to an OpenCL buffer, which the host does not see."""
-        with self._lock:
+        with self._guard.lock:
             return self._array is None and self._handle is not None
 
     def _take_part(self) -> None:
         together = self._together
         if together is None or together.times == self._seen:
             return
-        with self._lock:
+        with self._guard.lock:
             group = together.group() if together.times != self._seen else None
             if group is not None:
                 handle = PartHandle(group, self._place)
@@ -171,7 +172,7 @@ class BoundTensor:
     def _attach(self, binder: Binder) -> None:
         """Let ``bind`` ask this one."""
         self._binder = weakref.ref(binder)
-        self._lock = binder.lock
+        self._guard = binder.guard
 
     def _use(
         self,
@@ -180,7 +181,7 @@ class BoundTensor:
         offset: int = 0,
         handle: MemHandle | None = None,
     ) -> None:
-        """What it is bound to from now on. In the binder's lock."""
+        """What it is bound to from now on. Under the binder's guard."""
         self._array, self._buffer, self._offset, self._handle = array, buffer, offset, handle
         together = self._together
         if together is not None and together.times != self._seen:

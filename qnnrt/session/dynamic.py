@@ -6,7 +6,6 @@ import contextlib
 import functools
 import os
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -26,6 +25,7 @@ from ..qnn.context import Context
 from ..qnn.graph import Graph
 from ..qnn.options import Custom
 from ..qnn.profile import ProfileEvent, Signal
+from ..support.guard import Guard
 from .binding import BoundTensor
 from .options import Choice
 from .session import Session, is_binary
@@ -105,7 +105,7 @@ class ShapeSession(Session):
         self.model = parent.model
         self._shared, self._freed = parent._shared, freed
         self._tell = weakref.WeakMethod(parent._note)
-        self._telling = threading.Lock()
+        self._telling = Guard()
         self._going = False
         if isinstance(made, Model):
             self._compose(made, parent._io, parent._prepare, consume=True)
@@ -146,7 +146,7 @@ class ShapeSession(Session):
         """What was counted up to now goes to those of all shapes, where it stays after this."""
         graph, note = self.__dict__.get("graph"), self._tell()
         if graph is not None and note is not None:
-            with self._telling:  # the later one of two threads has the later count
+            with self._telling.lock:  # the later one of two threads has the later count
                 note(self, self._counters.stats(self._runner, self.backend.library, graph.handle))
 
     def __del__(self) -> None:
@@ -217,7 +217,7 @@ class DynamicSession(Session):
             As ``Session``. What only shows when a graph is made is raised then.
         """
         self._is_closed = self._ending = False
-        self._lock = threading.Lock()
+        self._guard = Guard()
         self._begin(model, backend, io, prepare, strict, threads, precision, graph, options)
         self._io, self._prepare = io, prepare
         self._past = _NOTHING
@@ -319,7 +319,7 @@ class DynamicSession(Session):
 
     def _sum_gone(self, alive: Sequence[ShapeSession] = ()) -> Stats:
         """What those have counted that went, and those that said so and are not among `alive`."""
-        with self._lock:
+        with self._guard.lock:
             rest = _NOTHING
             for one, counted in list(self._gone.items()):
                 session = one()
@@ -435,14 +435,14 @@ class DynamicSession(Session):
         if not tensors or any(t.io == "scratch" for t in tensors):
             return  # scratch memory is each graph's own
         own = {t.name: t.handle if t._on_device else t.array for t in tensors}
-        with self._lock:
+        with self._guard.lock:
             shared = self._states.setdefault(tuple((t.name, t.shape) for t in tensors), own)
         if shared is not own:
             session.bind_state(shared)
 
     def _forget_states(self) -> None:
         """Keep no memory for graphs to come: for who binds the state of each."""
-        with self._lock:
+        with self._guard.lock:
             self._states.clear()
 
     def bind_state(self, source: Session | Mapping[str, Any]) -> None:
@@ -457,7 +457,7 @@ class DynamicSession(Session):
         found = [session._find_state(source) for session in sessions]
         for session, memory in zip(sessions, found, strict=True):
             session._memory.use(memory)
-        with self._lock:
+        with self._guard.lock:
             self._states.clear()
         self._share_state(first)
 
@@ -503,7 +503,7 @@ class DynamicSession(Session):
 
     def reset_stats(self) -> None:
         """Start counting anew."""
-        with self._lock:
+        with self._guard.lock:
             self._gone.clear()
             self._past = _NOTHING
         for session in self._cache.alive():
@@ -541,7 +541,7 @@ class DynamicSession(Session):
     def close(self) -> None:
         """Close the sessions of all shapes, those from ``at``, too, and the context."""
         self._is_closed = True
-        with self._lock:
+        with self._guard.lock:
             if self._ending:  # the context closes what stands on it, this session, too
                 return
             self._ending = True

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from ..errors import CopyError
+from ..support.guard import Guard
 from .binding import BoundTensor, bring, foreign_device, same_memory, without_dimensions
 from .stats import Counters
 
@@ -30,7 +30,7 @@ class Feeds:
         self._outputs = outputs
         self._strict = strict
         self._counters = counters
-        self._lock = threading.Lock()
+        self._guard = Guard()
 
     def run(self, execute: Callable[[], object], feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Copy in, execute, copy out; see ``Session.run``."""
@@ -38,7 +38,7 @@ class Feeds:
         self._refuse_missing(feeds)
         self._refuse_results()
         # From the first copy in to the last copy out: another thread's feeds come before or after.
-        with self._lock:
+        with self._guard.lock:
             for t, array in copies:
                 t._write(array)
                 self._counters.copied(t.name, "in", t.nbytes, _FED)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -16,6 +15,7 @@ from ..memory import buffer_of
 from ..qnn.context import Context
 from ..qnn.graph import Graph
 from ..qnn.memhandle import NO_SUCH_MEMORY, MemHandle, Parts
+from ..support.guard import Guard
 from .binding import (
     BoundTensor,
     Together,
@@ -68,7 +68,7 @@ class SessionMemory:
         self._counters = counters
         self._graph: Graph | None = None
         self._together: Together | None = None
-        self.lock = threading.RLock()
+        self.guard = Guard()
         self._own = [self._allocate(t) for t in tensors]
 
     @property
@@ -109,7 +109,7 @@ class SessionMemory:
 
     def drop(self) -> None:
         """Drop what the tensors were bound to; arrays that a caller has keep their buffers."""
-        with self.lock:
+        with self.guard.lock:
             for t in self._tensors:
                 t._use(None)
 
@@ -166,7 +166,7 @@ class SessionMemory:
             )
 
     def _register(self, t: BoundTensor, buffer: Any, offset: int) -> MemHandle:
-        with self._context._registering:
+        with self._context._registering.lock:
             before = self._context.registrations
             handle = self._context.get_or_register(
                 buffer, t.shape or (1,), t._code, offset=offset, kind=self._policy.kind(buffer)
@@ -202,7 +202,7 @@ class SessionMemory:
 
     def use(self, found: Found) -> None:
         """Bind what ``find`` has found."""
-        with self.lock:
+        with self.guard.lock:
             for t, memory in found:
                 self._use(t, memory)
                 t._given = True
@@ -270,11 +270,11 @@ class SessionMemory:
             )
         buffer.check_alive()
         context = self._context
-        with context._registering:  # what others register meanwhile is not this session's
+        with context._registering.lock:  # what others register meanwhile is not this session's
             before = context.registrations
             group = context._get_or_register_parts(buffer, parts)
             self._counters.registrations += context.registrations - before
-        with self.lock:
+        with self.guard.lock:
             self._runner.bind_parts(together.places, group)
             together.use(group)
 

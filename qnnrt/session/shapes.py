@@ -11,6 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 from .._native import _core
 from ..model.dynamic import Shape
+from ..support.guard import Guard
 
 
 class Entry(Protocol):
@@ -43,7 +44,7 @@ class ShapeCache(Generic[E]):
         """
         self._make = make
         self._most, self._most_bytes = most, most_bytes
-        self._lock = threading.Lock()
+        self._guard = Guard()
         self._kept: OrderedDict[Shape, E] = OrderedDict()  # the last one was used last
         self._bytes: dict[Shape, int] = {}
         self._alive: weakref.WeakValueDictionary[Shape, E] = weakref.WeakValueDictionary()
@@ -59,13 +60,13 @@ class ShapeCache(Generic[E]):
         with self._alone(shape):
             if (found := self._there(shape)) is not None:
                 return found
-            with self._lock:
+            with self._guard.lock:
                 self._kept.pop(shape, None)  # closed
                 dropped = self._surplus(1)
             dropped.clear()  # outside of the lock: what goes may wait for its executions
             found = self._made(shape)
             nbytes = found.nbytes
-            with self._lock:
+            with self._guard.lock:
                 if not self._closed:
                     self._kept[shape], self._alive[shape] = found, found
                     self._bytes[shape] = nbytes
@@ -78,14 +79,14 @@ class ShapeCache(Generic[E]):
     @contextmanager
     def _alone(self, shape: Shape) -> Iterator[None]:
         """One thread at a time makes the graph of a shape."""
-        with self._lock:
+        with self._guard.lock:
             lock, users = self._making.get(shape) or (threading.Lock(), 0)
             self._making[shape] = lock, users + 1
         try:
             with lock:
                 yield
         finally:
-            with self._lock:
+            with self._guard.lock:
                 users = self._making[shape][1] - 1
                 if users:
                     self._making[shape] = lock, users
@@ -93,7 +94,7 @@ class ShapeCache(Generic[E]):
                     del self._making[shape]
 
     def _there(self, shape: Shape) -> E | None:
-        with self._lock:
+        with self._guard.lock:
             found = self._kept.get(shape) or self._alive.get(shape)
             if found is None or found.closed:
                 return None
@@ -126,17 +127,17 @@ class ShapeCache(Generic[E]):
 
     def kept(self) -> dict[Shape, E]:
         """Those that are there, the least recently used first."""
-        with self._lock:
+        with self._guard.lock:
             return {s: e for s, e in self._kept.items() if not e.closed}
 
     def alive(self) -> list[E]:
         """Those that are there, and those that were let go and that somebody has."""
-        with self._lock:
+        with self._guard.lock:
             return [entry for entry in self._alive.values() if not entry.closed]
 
     def end(self) -> list[E]:
         """No more are kept; those that somebody has, and those that were."""
-        with self._lock:
+        with self._guard.lock:
             self._closed = True
             found = [*self._alive.values()]
             self._kept.clear()

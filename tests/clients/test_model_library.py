@@ -6,8 +6,10 @@ import ctypes
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,10 +21,12 @@ import qnnrt
 from qnnrt import gpu, qnn
 from qnnrt.cli import sdk_tool
 from qnnrt.model import Model, Node
+from qnnrt.qnn.composing import Plan
 from support.building import ROOT, Builder
 from support.lpai_models import codes, quantized_conv
 from support.model_source import library
-from support.outside import PATHS
+from support.outside import PATHS, in_child
+from support.parallel import SECONDS, running
 from support.tool_cases import Capture, call, complaint, listed, numbers, raw, report
 from support.toy import add_model, conv_model, relu_model
 from support.vendor import vendor_library
@@ -107,6 +111,37 @@ def test_memory_hints_of_the_library_count_unless_others_are_asked_for(two: Path
         assert s.stats.reserved_at_finalize == sizes["y"]
     with session(two, prepare="raw") as s:
         assert s.stats.reserved_at_finalize == sizes["x"] + sizes["y"]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork")
+def test_a_child_composes_whoever_did_at_the_fork(
+    two: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent, created = os.getpid(), Plan.created
+    composing, done = threading.Event(), threading.Event()
+
+    def slowly(self: Plan, graph: int, name: str) -> None:
+        if os.getpid() == parent:
+            composing.set()
+            done.wait()
+        created(self, graph, name)
+
+    monkeypatch.setattr(Plan, "created", slowly)
+
+    def compose() -> None:
+        with session(two) as s:
+            s.run({"x": FLOATS})
+
+    def child() -> None:
+        signal.alarm(120)  # what waits for ever ends the child
+        compose()
+
+    with running(compose):
+        composing.wait(SECONDS)
+        try:
+            in_child(child)
+        finally:
+            done.set()
 
 
 def test_what_the_library_handed_out_is_given_back_when_the_context_ends(two: Path) -> None:

@@ -42,8 +42,8 @@ BELOW = {
         *("_native", "dtypes", "errors", "gpu", "importers", "lpai", "memory", "model", "qnn"),
         *("quantization", "support"),
     },
-    "ray": {"_native", "errors", "importers", "memory", "model", "session"},
-    "llm": {"_native", "errors", "importers", "memory", "model", "session"},
+    "ray": {"_native", "errors", "importers", "memory", "model", "session", "support"},
+    "llm": {"_native", "errors", "importers", "memory", "model", "session", "support"},
     "tflite": {
         *("_native", "errors", "gpu", "importers", "memory", "model", "qnn", "session", "support"),
     },

@@ -7,7 +7,6 @@ release was tried with. A product that fails to build, or comes out wrong, makes
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ import numpy as np
 from ...dtypes import data_type
 from ...errors import BackendNotFoundError
 from ...support import log
+from ...support.guard import Guard
 from ..device import Device, devices, pyopencl
 from ..ir import Launch, Node, Value
 from ..programs import Programs, cache_dir
@@ -35,7 +35,7 @@ _SHARED_ELSE: Final = 99 << 10
 
 _found: dict[tuple[str, ...], bool] = {}
 _local: dict[tuple[str, ...], int] = {}
-_lock = threading.Lock()
+_guard = Guard()
 
 
 def trusted(device: Device) -> bool:
@@ -45,7 +45,7 @@ def trusted(device: Device) -> bool:
     that OpenCL has under the same name here is tried; where there is none, the answer is no.
     """
     key = _key(device)
-    with _lock:
+    with _guard.lock:
         if key not in _found:
             _found[key] = _works(device)
         return _found[key]
@@ -55,7 +55,7 @@ def local_bytes(device: Device) -> int:
     """How much local memory a kernel on tensor cores may declare: what OpenCL says, or more where a
     product with that much comes out right. Tried once in a process."""
     key = _key(device)
-    with _lock:
+    with _guard.lock:
         if key not in _local:
             _local[key] = _most_local(device)
         return _local[key]
