@@ -3,18 +3,68 @@
     python benchmarks/call_overhead.py [--smoke] [--json FILE]
 
 Every runtime on one thread, over memory that stays bound. numpy's own relu and an empty Python call
-show what the language takes.
+show what the language takes. Last, threads that call at once, each a session of its own: the time
+is that of all calls, divided by their number.
 """
+
+import threading
+import time
+from collections.abc import Callable
 
 import numpy as np
 from _harness import Benchmark, same
 from _runtimes import Missing, elementwise, in_litert, in_onnxruntime, in_openvino, in_qnnrt
 
+import qnnrt
+from qnnrt import importers
+
 SHAPE = (1, 4)
+THREADS = (1, 2)
 
 
 def nothing() -> None:
     pass
+
+
+def at_once(*calls: Callable[[], object]) -> Callable[[int], float]:
+    """Seconds for a call of n in each thread, all threads together."""
+
+    def sample(n: int) -> float:
+        start = threading.Barrier(len(calls) + 1)
+
+        def work(call: Callable[[], object]) -> None:
+            start.wait()
+            for _ in range(n):
+                call()
+
+        threads = [threading.Thread(target=work, args=(call,)) for call in calls]
+        for thread in threads:
+            thread.start()
+        start.wait()
+        begun = time.perf_counter()
+        for thread in threads:
+            thread.join()
+        return (time.perf_counter() - begun) / (n * len(calls))
+
+    return sample
+
+
+def of_threads(bench: Benchmark) -> None:
+    model = importers.onnx.load(elementwise("Relu", SHAPE))
+    sessions = [qnnrt.Session(model, threads=1) for _ in THREADS]
+    feeds = {"a": np.ones(SHAPE, np.float32)}
+    runs = {
+        "run": [s.run for s in sessions],
+        "run(feeds)": [lambda s=s: s.run(feeds) for s in sessions],
+        "outputs[...].array": [lambda t=s.outputs["y"]: t.array for s in sessions],
+    }
+    for name, calls in runs.items():
+        case = bench.case(f"{name} in threads", unit="us")
+        for count in THREADS:
+            case.sampled(f"{count} of them" if count > 1 else "one", at_once(*calls[:count]))
+        case.measure()
+    for session in sessions:
+        session.close()
 
 
 def main() -> None:
@@ -41,6 +91,7 @@ def main() -> None:
     case.add("numpy maximum(a, zero, out=out)", lambda: np.maximum(a, zero, out=out))
     case.add("an empty Python function", nothing)
     case.measure()
+    of_threads(bench)
     bench.finish()
 
 

@@ -140,7 +140,8 @@ class SlotTable {
   }
 
  private:
-  struct Slot {
+  // A cache line or more to itself: threads that pin different slots do not wait for each other.
+  struct alignas(64) Slot {
     std::atomic<uint64_t> word{0};
     T value{};
   };

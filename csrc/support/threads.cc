@@ -186,13 +186,40 @@ class SpinLock {
 // In Job::left, beside the number: its owner is asleep.
 constexpr uint32_t kOwnerSleeps = 1u << 31;
 
-std::atomic<int> g_executing{0};
-
 // What this thread is at work on: for a job, whoever's, or as a member of a team.
 QNNRT_OWN_THREAD bool tl_working = false;
 QNNRT_OWN_THREAD Team* tl_team = nullptr;
 QNNRT_OWN_THREAD int tl_member = 0;
 QNNRT_OWN_THREAD uint64_t tl_aside = 0;  // when this worker left an owner's core
+
+// How many graphs are being executed. Threads count in cells of their own, as far as there are so
+// many: one number for all would go from core to core with every execution.
+class ExecutingCount {
+ public:
+  void Add(int n) { Own().fetch_add(n, std::memory_order_relaxed); }
+  int Get() const {
+    int sum = 0;
+    for (const Cell& cell : cells_) sum += cell.count.load(std::memory_order_relaxed);
+    return sum;
+  }
+  void Clear() {
+    for (Cell& cell : cells_) cell.count.store(0, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr uint32_t kCells = 16;
+  struct alignas(64) Cell {
+    std::atomic<int> count{0};
+  };
+  std::atomic<int>& Own() {
+    static QNNRT_OWN_THREAD uint32_t tl_number = 0;  // from 1 on
+    if (tl_number == 0) tl_number = 1 + threads_.fetch_add(1, std::memory_order_relaxed) % kCells;
+    return cells_[tl_number - 1].count;
+  }
+  Cell cells_[kCells];
+  std::atomic<uint32_t> threads_{0};
+};
+ExecutingCount g_executing;
 
 // Jobs in the order in which workers were admitted to them. A worker joins the oldest that has
 // places, so the members of the oldest team that lacks some are never kept by a younger one: teams
@@ -210,7 +237,7 @@ class Pool {
       // The workers stayed in the parent, and its pool may be in any state: it is leaked. So did
       // the threads that executed.
       instance_.store(nullptr, std::memory_order_release);
-      g_executing.store(0, std::memory_order_relaxed);
+      g_executing.Clear();
     });
     (void)once;
     Pool* fresh = new (std::nothrow) Pool;
@@ -232,7 +259,7 @@ class Pool {
   // So they do to every job that lasts on a loaded machine: they may lose their core there, but a
   // long job gains more from them.
   void Open(Job* job, int workers, bool team) {
-    const int executing = std::max(1, g_executing.load(std::memory_order_relaxed));
+    const int executing = std::max(1, g_executing.Get());
     const int lost = CoresLost();
     const int cores =
         executing == 1 && lost == 0 ? workers : std::clamp(cores_ - executing - lost, 0, workers);
@@ -407,7 +434,7 @@ class Pool {
   bool StepAside() {
     const int core = owners_core_.load(std::memory_order_relaxed);
     if (core != sched_getcpu() || CoresLost() != 0) return false;
-    if (g_executing.load(std::memory_order_relaxed) >= cores_) return false;
+    if (g_executing.Get() >= cores_) return false;
     const uint64_t now = MonotonicNanoseconds();
     if (now - std::exchange(tl_aside, now) < kApart) return false;
     return LeaveCore(core);
@@ -522,10 +549,10 @@ int Threads::DefaultLimit() {
 }
 
 Executing::Executing() {
-  g_executing.fetch_add(1, std::memory_order_relaxed);
+  g_executing.Add(1);
   tl_awake = {};  // the caller may have slept
 }
-Executing::~Executing() { g_executing.fetch_sub(1, std::memory_order_relaxed); }
+Executing::~Executing() { g_executing.Add(-1); }
 
 bool Team::Reserve(int members) {
   if (members <= 1) return true;

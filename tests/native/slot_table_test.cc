@@ -236,6 +236,14 @@ TEST(the_handle_behind_the_last_slot_is_refused) {
   CHECK(table.Acquire(uint64_t{1} << 32 | (kSlots + 1)) == nullptr);
 }
 
+TEST(pins_of_two_slots_share_no_cache_line) {
+  Table table;
+  SlotHandle handle = 0;
+  const char* first = reinterpret_cast<char*>(table.Insert(&handle));
+  const char* second = reinterpret_cast<char*>(table.Insert(&handle));
+  CHECK(std::abs(second - first) >= 64);
+}
+
 TEST(a_slot_that_has_used_all_its_generations_stays_empty) {
   qnnrt::SlotTable<int, 1, 1> table;
   SlotHandle handle = 0;
