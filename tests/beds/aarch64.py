@@ -39,6 +39,19 @@ REGISTERED = Path("/proc/sys/fs/binfmt_misc/qemu-aarch64")
 # The head of a 64-bit little-endian ELF program or library for machine 183.
 MAGIC = r"\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00"
 MASK = r"\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff"
+# What emulated programs find as /proc/cpuinfo, where qemu 7.2 would show them the machine's own: a
+# library that looks for its processor there (onnxruntime's cpuinfo) dies of not finding one.
+PROCESSOR = """\
+processor\t: {}
+BogoMIPS\t: 100.00
+Features\t: fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm asimddp
+CPU implementer\t: 0x41
+CPU architecture: 8
+CPU variant\t: 0x0
+CPU part\t: 0xd08
+CPU revision\t: 3
+
+"""
 CLONE_NEWNS, CLONE_NEWUSER, MS_REC, MS_PRIVATE = 0x20000, 0x10000000, 0x4000, 0x40000
 
 
@@ -190,6 +203,8 @@ def main() -> int:
         sys.exit("this machine is one: run the command itself")
     provide_tools(options.install)
     root = prepare()
+    processors = "".join(PROCESSOR.format(n) for n in range(os.cpu_count() or 1))
+    (root / "proc/cpuinfo").write_text(processors, encoding="utf-8")
     if options.wheel:
         install_wheel(root, options.wheel)
     if not options.command:
