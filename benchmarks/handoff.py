@@ -55,28 +55,34 @@ def through_kernel() -> int | None:
 # ---- consumers
 
 
-def received(source: Any, blocks: dict[str, SharedMemory]) -> Callable[[], tuple[float, float]]:
+#: When its ends were read, and what they are. Letting go of the tensor comes later.
+Seen = tuple[int, tuple[float, float]]
+
+
+def received(source: Any, blocks: dict[str, SharedMemory]) -> Callable[[], Seen]:
     """A function that waits for the next tensor and reads its ends."""
     if isinstance(source, qnnrt.channel.Consumer):
 
-        def from_channel() -> tuple[float, float]:
+        def from_channel() -> Seen:
             with source.next() as slot:
-                return ends(slot.array)
+                seen = ends(slot.array)
+                return clock(), seen
 
         return from_channel
     take = source.recv if isinstance(source, Connection) else source.get
 
-    def from_message() -> tuple[float, float]:
+    def from_message() -> Seen:
         message = take()
         if isinstance(message, bytes):
-            return 0.0, 0.0
+            return clock(), (0.0, 0.0)
         if isinstance(message, str):  # the name of a shared block, attached once
             if message not in blocks:
                 blocks[message] = SharedMemory(message)
-            return ends(np.frombuffer(blocks[message].buf, np.float32))
+            message = np.frombuffer(blocks[message].buf, np.float32)
         if isinstance(message, qnnrt.Buffer):
             message = message.array((message.nbytes // 4,), np.float32)
-        return ends(message)
+        seen = ends(message)
+        return clock(), seen
 
     return from_message
 
@@ -96,11 +102,11 @@ def consumer(orders: Connection, pipe: Connection, queue: Any) -> None:
             before = through_kernel()
             orders.send("ready")
             for _ in range(count if each else 0):
-                seen = take()
-                orders.send((clock(), seen))
+                arrived, seen = take()
+                orders.send((arrived, seen))
             for _ in range(0 if each else count):
-                seen = take()
-            arrived, after = clock(), through_kernel()
+                arrived, seen = take()
+            after = through_kernel()
             copied = None if before is None or after is None else after - before
             orders.send((arrived, seen, copied))
     for block in blocks.values():
