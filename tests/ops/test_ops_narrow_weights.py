@@ -60,9 +60,15 @@ CASES = {
     "pointwise": Product((1, 3, 4, 160), 48, op="Conv2d", across=True, block=32, bias=True),
     "many rows": Product((70, 384), 150, block=32, zeros=True, bias=True, threads=3),
     "very many rows": Product((2, 65, 700), 61, axis=True, signed=True, bias=True),
+    "many rows, blocks of 16": Product((13, 208), 45, block=16, zeros=True, packed=True),
+    "many rows, a ragged depth": Product((10, 301), 77, signed=True, packed=True, threads=1),
+    "many rows, blocks of 64": Product((12, 256), 64, block=64, zeros=True),
     "bytes": Product((1, 256), 64, bits=8, block=32, zeros=True),
     "bytes, signed": Product((4, 333), 65, bits=8, signed=True, bias=True),
     "bytes, many rows": Product((33, 256), 65, bits=8, signed=True, across=True, threads=5),
+    "bytes, pieces": Product((140, 1200), 133, bits=8, block=16, zeros=True, bias=True),
+    "bytes, many rows and zeros": Product((25, 480), 70, bits=8, block=32, zeros=True, bias=True),
+    "bytes, many rows and scales": Product((9, 640), 65, bits=8, block=128, signed=True),
     "bytes, one scale": Product((2, 9, 128), 70, bits=8, axis=False, zeros=True),
 }
 

@@ -1,11 +1,13 @@
 #include "ops/matmul/nbits.h"
 
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <vector>
 
 #include "ops/gemm.h"
 #include "ops/matmul/nbits_loops.h"
+#include "ops/matmul/nbits_panels.h"
 #include "ops/own_tiles.h"
 #include "ops/rules.h"
 
@@ -42,39 +44,40 @@ Result<Geometry> Read(const Node& node) {
   return g;
 }
 
-// Whether a row of x has something so large, infinite or no number that sums of it times codes and
-// zero points, which the loops subtract from each other, might not be finite.
+// Whether a row of x has something so large, infinite or no number, that loops do not take it.
 bool IsExtreme(const float* x, size_t k) {
-  constexpr uint32_t kLargest = 0x71800000;  // 2^100
   uint32_t most = 0;  // as floats without a sign, integers are in the same order
   for (size_t i = 0; i < k; ++i) {
     uint32_t bits;
     std::memcpy(&bits, x + i, sizeof(bits));
     most = std::max(most, bits & 0x7fffffffu);
   }
-  return most > kLargest;
+  return most > kNBitsLargest;
 }
 
 class MatMulNBits final : public Kernel {
  public:
   static Result<KernelPtr> Make(const Node& node, const KernelOptions& options) {
     QNNRT_ASSIGN_OR_RETURN(const Geometry g, Read(node));
-    return KernelPtr(new MatMulNBits(node, g, options.threads));
+    return KernelPtr(new MatMulNBits(node, g, options));
   }
 
   Status Run(const ExecArgs& args) override { return few_ ? RunFew(args) : RunMany(args); }
 
   size_t ScratchBytes() const override {
     if (few_) return g_.m * row_bytes_;
-    return slots_ * slot_floats_ * sizeof(float);
+    const size_t floats = slots_ * slot_floats_ * sizeof(float);
+    if (panels_ == nullptr) return floats;
+    return std::max(floats, TilesBytes() + panel_slots_ * NBitsPanels::kPanelBytes);
   }
 
  private:
   // Up to so many rows multiply the codes as they come; for more they are floats first.
   static constexpr size_t kFew = 8;
-  static constexpr size_t kDepth = 256;  // floats of a row that are unpacked at a time
+  static constexpr size_t kDepth = 256;    // floats of a row that are unpacked at a time
+  static constexpr size_t kRowTiles = 22;  // whose digits a core's L2 cache holds
 
-  MatMulNBits(const Node& node, const Geometry& g, int threads)
+  MatMulNBits(const Node& node, const Geometry& g, const KernelOptions& options)
       : g_(g),
         loops_(NBitsFor(g.bits)),
         post_ops_(node),
@@ -85,11 +88,17 @@ class MatMulNBits final : public Kernel {
         row_bytes_(loops_.RowBytes(g.k, g.blocks)) {
     // What a thread unpacks stays in its cache while all rows pass by.
     constexpr size_t kFloats = 128 * 1024;
-    const size_t nr = Simd().columns;
+    const size_t nr = Simd().columns, threads = std::max(options.threads, 1);
     const size_t panels = std::clamp<size_t>(kFloats / (nr * g.k), 1, 8);
     columns_ = std::min(panels, PackedPanels(g.n)) * nr;
-    slots_ = std::min(static_cast<size_t>(std::max(threads, 1)), (g.n + columns_ - 1) / columns_);
+    slots_ = std::min(threads, (g.n + columns_ - 1) / columns_);
     slot_floats_ = (PackedFloats(g.k, columns_) + nr * kDepth + 15) / 16 * 16;
+    if (few_) return;
+    // Two digits hold more than what a BFLOAT_16 has.
+    panels_ = NBitsPanelsFor(g.bits, (options.brain_inputs & 1) != 0 ? 2 : 3, has_zeros_);
+    const size_t all = (g.n + NBitsPanels::kColumns - 1) / NBitsPanels::kColumns;
+    unit_panels_ = std::clamp<size_t>(all / (4 * threads), 1, 4);
+    panel_slots_ = std::min(threads, (all + unit_panels_ - 1) / unit_panels_);
   }
 
   NBitsWeights WeightsOf(const ExecArgs& args) const {
@@ -152,6 +161,72 @@ class MatMulNBits final : public Kernel {
   }
 
   Status RunMany(const ExecArgs& args) const {
+    if (panels_ == nullptr) return RunFloats(args, 0, g_.m);
+    constexpr size_t kMost = kRowTiles * NBitsPanels::kRows;
+    for (size_t m0 = 0; m0 < g_.m; m0 += kMost) {
+      QNNRT_RETURN_IF_ERROR(RunPanels(args, m0, std::min(kMost, g_.m - m0)));
+    }
+    return Status::Ok();
+  }
+
+  size_t Chunk() const { return NBitsPanels::Chunk(g_.block); }
+  size_t TilesBytes() const {
+    const size_t tiles = (g_.m + NBitsPanels::kRows - 1) / NBitsPanels::kRows;
+    return std::min(tiles, kRowTiles) * panels_->TileBytes(g_.k, Chunk());
+  }
+
+  // As integers, by panels of codes that each thread unpacks piece by piece.
+  Status RunPanels(const ExecArgs& args, size_t m0, size_t rows) const {
+    constexpr size_t kRows = NBitsPanels::kRows;
+    const size_t tile_bytes = panels_->TileBytes(g_.k, Chunk());
+    char* x = static_cast<char*>(args.scratch);
+    const float* in = static_cast<const float*>(args.in[0]) + m0 * g_.k;
+    const size_t grain = 1 + 16 * 1024 / (kRows * g_.k);
+    std::atomic<bool> extreme{false};
+    args.threads.For((rows + kRows - 1) / kRows, grain, [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) {
+        if (!panels_->arrange(in + i * kRows * g_.k, std::min(kRows, rows - i * kRows), g_.k,
+                              Chunk(), x + i * tile_bytes))
+          extreme = true;
+      }
+    });
+    if (extreme) return RunFloats(args, m0, rows);
+    const size_t columns = unit_panels_ * NBitsPanels::kColumns;
+    return ForOwnTiles(
+        args.threads, panel_slots_, (g_.n + columns - 1) / columns, [&](size_t unit, size_t slot) {
+          MultiplyUnit(args, x, m0, rows, unit * columns, std::min(columns, g_.n - unit * columns),
+                       x + TilesBytes() + slot * NBitsPanels::kPanelBytes);
+          return Status::Ok();
+        });
+  }
+
+  // Rows [m0, m0 + rows) of the results, columns [first, first + count).
+  void MultiplyUnit(const ExecArgs& args, const char* x, size_t m0, size_t rows, size_t first,
+                    size_t count, char* panel) const {
+    const NBitsWeights weights = WeightsOf(args);
+    const float* bias = BiasOf(args);
+    float* out = static_cast<float*>(args.out[0]) + m0 * g_.n;
+    const size_t pieces = (g_.k + NBitsPanels::kDepth - 1) / NBitsPanels::kDepth;
+    const size_t depth = ((g_.k + pieces - 1) / pieces + 127) / 128 * 128;  // about the same
+    for (size_t n = first; n < first + count; n += NBitsPanels::kColumns) {
+      const size_t columns = std::min(NBitsPanels::kColumns, first + count - n);
+      for (size_t k = 0; k < g_.k; k += depth) {
+        const size_t end = std::min(g_.k, k + depth), chunk = Chunk();
+        panels_->unpack(weights, n, columns, k, end, chunk, panel);
+        panels_->multiply({x + k / chunk * panels_->row_bytes, panels_->TileBytes(g_.k, chunk),
+                           rows, panel, (end - k + chunk - 1) / chunk, chunk,
+                           bias == nullptr ? nullptr : bias + n, k == 0, out + n, g_.n, columns});
+      }
+    }
+    if (post_ops_.empty()) return;
+    for (size_t m = 0; m < rows; ++m) {
+      const size_t at = m * g_.n + first;
+      post_ops_.Apply(args, out + at, m0 * g_.n + at, count);
+    }
+  }
+
+  // By panels of floats.
+  Status RunFloats(const ExecArgs& args, size_t m0, size_t m) const {
     const NBitsWeights weights = WeightsOf(args);
     float* scratch = static_cast<float*>(args.scratch);
     const size_t tiles = (g_.n + columns_ - 1) / columns_;
@@ -160,14 +235,15 @@ class MatMulNBits final : public Kernel {
       const size_t first = tile * columns_, count = std::min(columns_, g_.n - first);
       UnpackColumns(weights, first, count, packed);
       GemmShape shape;
-      shape.m = g_.m;
+      shape.m = m;
       shape.n = count;
       shape.depth = g_.k;
       shape.packed = packed;
       const float* bias = BiasOf(args);
       shape.bias = bias == nullptr ? nullptr : bias + first;
       float* out = static_cast<float*>(args.out[0]);
-      const MatrixRows rows{static_cast<const float*>(args.in[0]), g_.k, out + first, g_.n};
+      const MatrixRows rows{static_cast<const float*>(args.in[0]) + m0 * g_.k, g_.k,
+                            out + m0 * g_.n + first, g_.n};
       RunGemm(shape, Threads(1), rows, FinishRows(post_ops_, args, out));
       return Status::Ok();
     });
@@ -192,8 +268,10 @@ class MatMulNBits final : public Kernel {
   const NBitsLoops& loops_;
   const PostOps post_ops_;
   const bool is_signed_, has_zeros_, has_bias_, few_;
-  const size_t row_bytes_;  // of x, arranged
-  size_t columns_ = 0, slots_ = 1, slot_floats_ = 0;
+  const size_t row_bytes_;                            // of x, arranged
+  size_t columns_ = 0, slots_ = 1, slot_floats_ = 0;  // of floats
+  const NBitsPanels* panels_ = nullptr;
+  size_t unit_panels_ = 1, panel_slots_ = 1;
 };
 
 Status Infer(const Node& node, std::vector<Shape>* outputs) {

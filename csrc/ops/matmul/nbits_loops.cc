@@ -14,18 +14,15 @@
 #endif
 
 namespace qnnrt {
-namespace {
 
 // QNNRT_ISA=avx512 leaves it out, as all that came after that set.
-[[maybe_unused]] bool CpuHasVnni() {
+bool CpuHasVnni() {
 #if defined(__x86_64__)
   return std::getenv("QNNRT_ISA") == nullptr && __builtin_cpu_supports("avx512vnni");
 #else
   return false;
 #endif
 }
-
-}  // namespace
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define QNNRT_NBITS_LEVELS 1

@@ -6,6 +6,10 @@
 
 namespace qnnrt {
 
+// The bits of the largest float, 2^100, in x that loops take. Sums of it times codes and zero
+// points, which they subtract from each other, would not be finite with much larger ones.
+constexpr uint32_t kNBitsLargest = 0x71800000;
+
 // Weights as they lie, row by row.
 struct NBitsWeights {
   const uint8_t* codes;
@@ -40,6 +44,9 @@ struct NBitsLoops {
     return (k + chunk - 1) / chunk * chunk_bytes + sums;
   }
 };
+
+// Whether this machine has AVX512-VNNI, and it may be used.
+bool CpuHasVnni();
 
 // Of 4 or 8 bits, for this machine.
 const NBitsLoops& NBitsFor(int bits);
