@@ -16,6 +16,7 @@ llama: Any = optional("llama_cpp")
 
 #: Widths of language_model.py -> what llama.cpp calls them. Its blocks are of 32, too.
 TYPES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16", "8 bits": "Q8_0", "4 bits": "Q4_0"}
+TYPES |= {f"{width}, bytes": TYPES[width] for width in ("8 bits", "4 bits")}
 
 #: Of a layer in transformers -> in GGUF.
 NAMES = {

@@ -30,6 +30,7 @@ extern "C" {
 #define QNNRT_GRAPH_OPTION_KEEP_CONSTANTS 9u
 #define QNNRT_GRAPH_OPTION_SHARE_WEIGHTS 10u
 #define QNNRT_GRAPH_OPTION_TF32 11u
+#define QNNRT_GRAPH_OPTION_BYTE_ACTIVATIONS 12u
 
 #define QNNRT_KERNELS_AUTO 0u
 #define QNNRT_KERNELS_PORTABLE 1u
@@ -81,6 +82,10 @@ typedef struct Qnnrt_GraphConfig_t {
     uint32_t tf32;  // gpu; 1: products of 32-bit floats may round what they multiply to the 10 bits
                     // of tf32's mantissa, on devices that have units for it; their sums have 32
                     // bits. 0, the default: they do not. Before graphFinalize
+    uint32_t byteActivations;  // 1: products of floats with constant weights of 4 or 8 bits may
+                               // round the floats to 8 bits, with a scale for each 32 (16 where the
+                               // weights' blocks have 16) along a row. 0, the default: they do not.
+                               // Before graphFinalize
   };
 } Qnnrt_GraphConfig_t;
 

@@ -80,6 +80,12 @@ Result<std::string> ReadRuntime(const ConfigRow& row, const Qnnrt_GraphConfig_t&
     case QNNRT_GRAPH_OPTION_TF32:
       if (c.tf32 > 1) return InvalidConfig(row, "tf32 is 0 or 1, got " + std::to_string(c.tf32));
       return Json(c.tf32 == 1);
+    case QNNRT_GRAPH_OPTION_BYTE_ACTIVATIONS:
+      if (c.byteActivations > 1)
+        return InvalidConfig(row,
+                             "byteActivations is 0 or 1, got " + std::to_string(c.byteActivations));
+      options->byte_activations = c.byteActivations == 1;
+      return Json(options->byte_activations);
     default:  // STRICT
       if (c.strict > 1)
         return InvalidConfig(row, "strict is 0 or 1, got " + std::to_string(c.strict));

@@ -167,6 +167,10 @@ constexpr ConfigRow kTable[] = {
      kEffect, kOnce, QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE,
      "products of 32-bit floats may round their factors to tf32, on devices that have units for "
      "it; before graphFinalize"},
+    {S::kRuntimeGraph, OPTION(QNNRT_GRAPH_OPTION_BYTE_ACTIVATIONS), "0 or 1", kEffect, kEffect,
+     kRecorded, kRecorded, kOnce, 0,
+     "products of floats with constant weights of 4 or 8 bits may round the floats to 8 bits, with "
+     "a scale for each 32; before graphFinalize"},
 
     {S::kHtpGraph, OPTION(QNN_HTP_GRAPH_CONFIG_OPTION_OPTIMIZATION),
      "types 1 to 7, each with a finite number", kRefused, kRecorded, kRefused, kRefused, kOnce,

@@ -275,7 +275,8 @@ Status Graph::MakePlan(Interrupt* interrupt, const std::vector<Tensor*>& release
   QNNRT_ASSIGN_OR_RETURN(const KeptFloats kept, FindKeptFloats(graph, options_.float32_nodes));
   const Qnn_DataType_t stored = StoredFloats(options_.precision);
   QNNRT_RETURN_IF_ERROR(RunPasses(&graph, Threads(options.kernels.threads), &prepared.passes,
-                                  interrupt, PassLevel::kAll, {stored, &kept}));
+                                  interrupt, PassLevel::kAll,
+                                  {stored, &kept, options_.byte_activations}));
   if (stored != QNN_DATATYPE_FLOAT_32) {
     int changes = 0;
     QNNRT_RETURN_IF_ERROR(LowerPrecision(&graph, stored, kept, &changes));
@@ -362,7 +363,8 @@ PlanChanges Compare(const GraphOptions& a, const GraphOptions& b) {
   PlanChanges changes{};
   changes.kernels = a.portable_only != b.portable_only || a.precision != b.precision ||
                     a.float32_nodes != b.float32_nodes || a.clamp_half != b.clamp_half ||
-                    a.keep_constants != b.keep_constants;
+                    a.keep_constants != b.keep_constants ||
+                    a.byte_activations != b.byte_activations;
   changes.threads = a.threads != b.threads;
   changes.borders = a.exclude_io != b.exclude_io;
   changes.effort = a.plan_milliseconds != b.plan_milliseconds;

@@ -39,7 +39,8 @@ struct GraphOptions {
   uint32_t plan_milliseconds = 0;             // for a smaller arena than the planner finds at once
   Precision precision = Precision::kFloat32;  // of floats between nodes
   std::vector<std::string> float32_nodes;     // whose floats stay FLOAT_32 whatever the precision
-  bool release_constants = false;             // in Finalize, each once it is packed
+  bool byte_activations = false;   // of products with narrow weights, where that is faster
+  bool release_constants = false;  // in Finalize, each once it is packed
   // Beside their packed forms, also in a context binary; nothing: see ConstantsToKeep.
   std::optional<bool> keep_constants;
   ShareWeights share_weights = ShareWeights::kContext;

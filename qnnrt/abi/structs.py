@@ -64,5 +64,5 @@ Qnnrt_GraphConfig_t = Layout(16, {
     "magic": (0, "I"), "option": (4, "I"), "numThreads": (8, "I"), "kernels": (8, "I"),
     "strict": (8, "I"), "excludeIo": (8, "I"), "planMilliseconds": (8, "I"), "precision": (8, "I"),
     "float32Node": (8, "Q"), "releaseConstants": (8, "I"), "keepConstants": (8, "I"),
-    "shareWeights": (8, "I"), "tf32": (8, "I"),
+    "shareWeights": (8, "I"), "tf32": (8, "I"), "byteActivations": (8, "I"),
 })

@@ -119,6 +119,8 @@ class Model:
     `inputs` and `outputs` keep the order of the file that the model came from (`source`).
     `state` has the inputs that are one tensor with an output, which the graph updates in place:
     input -> output; see `set_state`.
+    `byte_activations`: products of floats with constant weights of 4 or 8 bits may round the floats
+    to 8 bits, as an ONNX file says whose `MatMulNBits` all have `accuracy_level` 4.
     """
 
     name: str
@@ -128,6 +130,7 @@ class Model:
     outputs: list[str] = field(default_factory=list)
     source: str | None = None
     state: dict[str, str] = field(default_factory=dict)
+    byte_activations: bool = False
     _mapped: list[MappedFile] = field(default_factory=list, repr=False, compare=False)
     _consumed: bool = field(default=False, repr=False, compare=False)
 

@@ -126,6 +126,7 @@ _OWN: Final = {
     "release_constants": (abi.QNNRT_GRAPH_OPTION_RELEASE_CONSTANTS, "releaseConstants"),
     "keep_constants": (abi.QNNRT_GRAPH_OPTION_KEEP_CONSTANTS, "keepConstants"),
     "share_weights": (abi.QNNRT_GRAPH_OPTION_SHARE_WEIGHTS, "shareWeights"),
+    "byte_activations": (abi.QNNRT_GRAPH_OPTION_BYTE_ACTIVATIONS, "byteActivations"),
 }
 
 
@@ -161,6 +162,7 @@ def own_graph_config(
     release_constants: bool = False,
     keep_constants: bool | None = None,
     share_weights: str | None = None,
+    byte_activations: bool = False,
 ) -> list[bytes]:
     """Structs of a graph for qnnrt's own backends.
 
@@ -174,6 +176,8 @@ def own_graph_config(
         share_weights: of ``SHARE_WEIGHTS``: with which graphs constants and packed weights that are
             equal are there once. None: those of the context. Nothing where the backend is another
             maker's.
+        byte_activations: products with constant weights of 4 or 8 bits may round the floats that
+            they multiply to 8 bits. Nothing where the backend is another maker's.
 
     Raises:
         ValueError: an option for a backend of others, or a number out of range.
@@ -191,6 +195,7 @@ def own_graph_config(
         given |= {"exclude_io": 1} if exclude_io else {}
         given |= {"release_constants": 1} if release_constants else {}
         given |= {} if keep_constants is None else {"keep_constants": int(keep_constants)}
+        given |= {"byte_activations": 1} if byte_activations else {}
         given |= {} if share_weights is None else {"share_weights": SHARE_WEIGHTS[share_weights]}
     elif given or keep_constants is not None:
         raise ValueError(

@@ -24,6 +24,7 @@ _OPTIONS: Final = (
     "float32_nodes",
     "keep_constants",
     "share_weights",
+    "byte_activations",
     "max_shapes",
     "max_shape_bytes",
     "prepare_shapes",
@@ -32,7 +33,14 @@ _OPTIONS: Final = (
 _FOR_SHAPES: Final = ("max_shapes", "max_shape_bytes", "prepare_shapes")
 #: Those that a context binary's graph cannot take any more.
 _FOR_FINALIZE: Final = frozenset(
-    ("kernels", "plan_milliseconds", "float32_nodes", "keep_constants", "share_weights")
+    (
+        "kernels",
+        "plan_milliseconds",
+        "float32_nodes",
+        "keep_constants",
+        "share_weights",
+        "byte_activations",
+    )
 )
 #: How tensors are bound, or were prepared: one choice for all, or a mapping from names.
 Choice: TypeAlias = "str | Mapping[str, str]"
@@ -137,9 +145,13 @@ class Options:
         return self.precision is not None or not _FOR_FINALIZE.isdisjoint(self.given)
 
     def for_graph(
-        self, library: _core.Library, policy: MemoryPolicy, io: Mapping[str, str]
+        self,
+        library: _core.Library,
+        policy: MemoryPolicy,
+        io: Mapping[str, str],
+        byte_activations: bool = False,
     ) -> list[Custom]:
-        """Custom config structs of the graph."""
+        """Custom config structs of the graph; `byte_activations`: what the model says."""
         return [
             *map(bytes, self.given.get("graph_config", ())),
             *own_graph_config(
@@ -152,6 +164,7 @@ class Options:
                 release_constants=True,
                 keep_constants=self.given.get("keep_constants"),
                 share_weights=self.share_weights,
+                byte_activations=bool(self.given.get("byte_activations", byte_activations)),
             ),
             *policy.for_graph(self.precision, self.given.get("float32_nodes", ())),
         ]

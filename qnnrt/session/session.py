@@ -144,7 +144,9 @@ class Session(_core.Runnable):
                 loads with other kernels, too; False unless given: it takes as much memory again;
                 own backends only), "share_weights" (with whom constants and packed weights that
                 are equal are there once: "process", as unless given: the sessions of this process;
-                "context"; "nobody"), "graph" (as the argument),
+                "context"; "nobody"), "byte_activations" (whether products with weights of 4 and 8
+                bits may round what they multiply to 8 bits; as the model says unless given, which
+                an ONNX file does by ``accuracy_level`` 4), "graph" (as the argument),
                 "plan_milliseconds" (how long finalize may search for a smaller arena; 0 unless
                 given; own backends only), for models of many shapes "max_shapes",
                 "max_shape_bytes" and "prepare_shapes" (see ``DynamicSession``), "lpai"
@@ -234,7 +236,9 @@ class Session(_core.Runnable):
         ios = choices("io", io, names, dict.fromkeys(names, "memhandle"))
         declared = {n: "raw" if way == "scratch" else way for n, way in ios.items()}
         prepared = choices("prepare", prepare, names, declared)
-        config = self._options.for_graph(self.backend.library, self._policy, ios)
+        config = self._options.for_graph(
+            self.backend.library, self._policy, ios, model.byte_activations
+        )
         tensors = [model.tensors[n] for n in names]
         bound = self._bound_tensors(tensors, len(model.inputs), len(model.state), ios, prepared)
         # Backends of others know no tensors without dimensions.

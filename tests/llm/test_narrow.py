@@ -92,8 +92,18 @@ def test_a_folder_goes_with_its_tokenizer(llama: Exported, tmp_path: Path) -> No
         shutil.copy(file, source)
     (source / "qnnrt.json").write_text('{"end": [3]}')
     main([str(source), str(tmp_path / "narrower"), "--bits", "8"])
-    with LanguageModel(tmp_path / "narrower") as model:
-        assert model.end == {3}
+    main([str(source), str(tmp_path / "bytes"), "--bits", "8", "--byte-activations"])
+    logits = []
+    for name in ("narrower", "bytes"):
+        with LanguageModel(tmp_path / name) as model:
+            assert model.end == {3}
+            text = model.conversation()
+            text.append(TEXT)
+            logits.append(text.logits)
+        nodes = onnx.load(tmp_path / name / "model.onnx", load_external_data=False).graph.node
+        levels = {a.i for n in nodes for a in n.attribute if a.name == "accuracy_level"}
+        assert levels == ({4} if name == "bytes" else set())
+    assert np.abs(logits[1] - logits[0]).max() < 0.1 * np.abs(logits[0]).max()
     with pytest.raises(ValueError, match="overwritten"):
         narrow(source / "model.onnx", source / "model.onnx")
 

@@ -14,6 +14,7 @@ import qnnrt
 from qnnrt import Session
 from qnnrt.importers import onnx as importer
 from support.quantizing import Graph, check, codes, image, types
+from zoo.quantizing import reference
 
 pytestmark = pytest.mark.foreign
 
@@ -78,13 +79,47 @@ def test_zero_points_between_integers_are_taken_as_floats() -> None:
     assert types(model) == ["FullyConnected"]
 
 
-def test_a_level_of_accuracy_asks_for_no_less() -> None:
-    given = [product((1, 256), 40, 256, 4, 32, accuracy_level=level) for level in (0, 4)]
-    results = []
-    for proto in given:
-        with Session(importer.load(proto)) as session:
-            results.append(next(iter(session.run({"x": image(1, 256)}).values())).copy())
-    assert np.array_equal(*results)
+@pytest.mark.parametrize("rows", [1, 5, 30])
+@pytest.mark.parametrize(("bits", "size"), [(4, 32), (4, 128), (8, 32)])
+def test_a_level_of_accuracy_lets_activations_be_bytes(rows: int, bits: int, size: int) -> None:
+    """At level 4 the result is ONNX Runtime's within a step of such bytes; at others it is exact,
+    and so where the session says that it should be."""
+    x = image(rows, 256)
+
+    def result(level: int, **options: bool) -> np.ndarray:
+        proto = product((rows, 256), 40, 256, bits, size, "packed", accuracy_level=level)
+        with Session(importer.load(proto), options=options) as session:
+            return next(iter(session.run({"x": x}).values())).copy()
+
+    exact, narrow = result(0), result(4)
+    for level in (1, 2, 3):
+        assert np.array_equal(result(level), exact)
+    assert np.array_equal(result(4, byte_activations=False), exact)
+    assert np.array_equal(result(0, byte_activations=True), narrow)
+    (theirs,) = reference(
+        product((rows, 256), 40, 256, bits, size, "packed", accuracy_level=4), {"x": x}
+    )
+    # Half a step of each number at most, times weights of up to 0.1 * 2**bits: here a random walk.
+    step = np.abs(x).max() / 127 * 0.1 * 2**bits * np.sqrt(256)
+    assert np.abs(narrow - exact).max() <= step / 2
+    assert np.abs(narrow - theirs).max() <= step / 2
+
+
+def test_all_products_of_a_file_have_to_say_so() -> None:
+    g = Graph(17)
+    x = "x"
+    for level in (4, 0):
+        inputs = [x, g.const(codes(64, 8, 16, dtype=np.uint8)), g.const(np.ones(512, np.float32))]
+        how = {"K": 256 if x == "x" else 64, "N": 64, "bits": 4, "block_size": 32}
+        if x != "x":
+            inputs[1:] = [
+                g.const(codes(64, 2, 16, dtype=np.uint8)),
+                g.const(np.ones(128, np.float32)),
+            ]
+        x = g.op("MatMulNBits", inputs, domain=MICROSOFT, accuracy_level=level, **how)
+    assert not importer.load(g.proto({"x": (1, 256)}, [x])).byte_activations
+    proto = product((1, 256), 40, 256, 4, 32, accuracy_level=4)
+    assert importer.load(proto).byte_activations
 
 
 @pytest.mark.parametrize("four", [True, False])

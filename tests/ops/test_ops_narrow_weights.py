@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from qnnrt import Session, qnn
 from qnnrt.model import Quantization
+from qnnrt.qnn.options import own_graph_config
 from support.one_node import KERNELS, Case, add_to, case, graph_options, pairs, u32
 from support.outside import PATHS, printed
 
@@ -120,11 +124,25 @@ def two_in_a_byte(codes: np.ndarray) -> np.ndarray:
 EXTREMES = (np.inf, 3e38, -np.inf, np.nan, -1e31)
 
 
-def build(name: str, extreme: bool = False) -> tuple[Case, np.ndarray, np.ndarray]:
-    """The case, what it should give and what errors are measured by."""
+def in_bytes(x: np.ndarray, size: int) -> np.ndarray:
+    """Numbers of 8 bits with a scale for each `size` along a row."""
+    rows = np.zeros((x.size // x.shape[-1], -(-x.shape[-1] // size) * size), np.float32)
+    rows[:, : x.shape[-1]] = x.reshape(len(rows), -1)
+    chunks = rows.reshape(len(rows), -1, size)
+    largest = np.abs(chunks).max(-1, keepdims=True)
+    factors = np.divide(127, largest, out=np.zeros_like(largest), where=largest > 0)
+    found = np.rint(chunks * factors).astype(np.float64) * largest / 127
+    return found.reshape(rows.shape)[:, : x.shape[-1]].reshape(x.shape)
+
+
+def build(
+    name: str, extreme: bool = False, rounded: bool = False, dtype: Any = np.float32
+) -> tuple[Case, np.ndarray, np.ndarray]:
+    """The case, what it should give (with activations `rounded` to bytes) and what errors are
+    measured by."""
     p = CASES[name]
     rng = np.random.default_rng(list(CASES).index(name))
-    x = rng.standard_normal(p.x, np.float32)
+    x = rng.standard_normal(p.x, np.float32).astype(dtype)
     if extreme:  # every other row has none
         rows = x.reshape(-1, p.k)
         for m in range(0, len(rows), 2):
@@ -151,18 +169,29 @@ def build(name: str, extreme: bool = False) -> tuple[Case, np.ndarray, np.ndarra
     if p.packed:
         t = made.model.tensors["in1"]
         t.data, t.quantization = two_in_a_byte(codes), replace(q, packed=True)
+    factors = in_bytes(x, 16 if p.block == 16 else 32) if rounded else x.astype(np.float64)
     with np.errstate(invalid="ignore"):
-        wanted = np.einsum("...k,kn->...n", x, real)
-        size = np.einsum("...k,kn->...n", np.abs(x).astype(np.float64), np.abs(real))
+        wanted = np.einsum("...k,kn->...n", factors, real)
+        size = np.einsum("...k,kn->...n", np.abs(factors), np.abs(real))
     if p.bias:
         wanted, size = wanted + inputs[2], size + np.abs(inputs[2])
     return made, wanted, size
 
 
-def run(name: str, kernels: str, extreme: bool = False) -> tuple[np.ndarray, dict[str, Any]]:
-    made, _, _ = build(name, extreme)
+def run(
+    name: str,
+    kernels: str,
+    extreme: bool = False,
+    byte_activations: bool = False,
+    dtype: Any = np.float32,
+) -> tuple[np.ndarray, dict[str, Any]]:
+    made, _, _ = build(name, extreme, dtype=dtype)
     with qnn.Backend.open("cpu") as backend, backend.create_context() as context:
-        graph = context.create_graph("g", custom=graph_options(kernels, CASES[name].threads))
+        custom = [
+            *graph_options(kernels, CASES[name].threads),
+            *own_graph_config(backend.library, byte_activations=byte_activations),
+        ]
+        graph = context.create_graph("g", custom=custom)
         add_to(graph, made.model)
         graph.finalize()
         results = {t.name: np.full(t.shape, 77, t.dtype) for t in graph.outputs}
@@ -194,6 +223,36 @@ def test_products_match_the_definition(isa: str | None, kernels: str) -> None:
     found = json.loads(printed(f"{code}print(json.dumps(t.errors({kernels!r})))", **sets))
     assert len(found) == 2 * len(CASES)
     assert {k: error for k, error in found.items() if not error <= TOLERANCE} == {}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_activations_may_be_bytes(name: str) -> None:
+    """Where the client allows it, and the processor multiplies bytes faster."""
+    exact, _ = run(name, "auto")
+    got, _ = run(name, "auto", byte_activations=True)
+    if "avx512_vnni" not in Path("/proc/cpuinfo").read_text() or "QNNRT_ISA" in os.environ:
+        assert np.array_equal(got, exact)
+        return
+    _, wanted, size = build(name, rounded=True)
+    assert (np.abs(got - wanted) / size).max() <= TOLERANCE
+    assert (np.abs(exact - wanted) / size).max() > 10 * TOLERANCE
+
+
+@pytest.mark.parametrize("name", [name for name, p in CASES.items() if not p.bias])
+def test_activations_of_16_bits_lose_nothing_more(name: str) -> None:
+    """But for the last bits beside the largest number of a few: results are rounded to nearest."""
+    got, plan = run(name, "auto", dtype=ml_dtypes.bfloat16)
+    assert [step["op"] for step in plan["steps"]] == ["MatMulNBits"]
+    _, wanted, size = build(name, dtype=ml_dtypes.bfloat16)
+    off = np.abs(got.astype(np.float64) - wanted) - np.abs(wanted) / 256
+    assert (off / size).max() <= 1e-5
+
+
+def test_what_is_no_number_stays_none_in_bytes() -> None:
+    for name in CASES:
+        exact, _ = run(name, "auto", extreme=True)
+        got, _ = run(name, "auto", extreme=True, byte_activations=True)
+        np.testing.assert_array_equal(np.isfinite(got), np.isfinite(exact), name)
 
 
 @pytest.mark.parametrize("name", CASES)

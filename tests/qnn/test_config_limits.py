@@ -149,6 +149,7 @@ LIMITS: dict[tuple[str, str], tuple[list[Any], list[Any]]] = {
         [own_graph(10, v) for v in (3, MOST)],
     ),
     ("qnnrt graph", "TF32"): ([own_graph(11, v) for v in (0, 1)], [own_graph(11, 2)]),
+    ("qnnrt graph", "BYTE_ACTIVATIONS"): ([own_graph(12, v) for v in (0, 1)], [own_graph(12, 2)]),
     ("qnnrt graph", "EXCLUDE_IO"): ([own_graph(4, v) for v in (0, 1)], [own_graph(4, 2)]),
     ("qnnrt graph", "PLAN_MILLISECONDS"): (
         [own_graph(5, v) for v in (0, 1, 3599999, 3600000)],

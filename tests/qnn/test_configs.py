@@ -123,6 +123,10 @@ EFFECTS = {
         "test_portable_binary",
         "test_a_binary_with_its_constants_loads_with_other_kernels",
     ),
+    ("qnnrt graph", "BYTE_ACTIVATIONS"): (
+        "test_ops_narrow_weights",
+        "test_activations_may_be_bytes",
+    ),
     ("qnnrt graph", "SHARE_WEIGHTS"): ("shared_weights_test", "who_shares_with_whom_is_asked_for"),
     **{
         ("htp context", name): (

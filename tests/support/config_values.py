@@ -142,6 +142,7 @@ VALUES: dict[tuple[str, str], tuple[Any, Any]] = {
     ("qnnrt graph", "KEEP_CONSTANTS"): (own_graph(9, 1), own_graph(9, 2)),
     ("qnnrt graph", "SHARE_WEIGHTS"): (own_graph(10, 2), own_graph(10, 3)),
     ("qnnrt graph", "TF32"): (own_graph(11, 1), own_graph(11, 2)),
+    ("qnnrt graph", "BYTE_ACTIVATIONS"): (own_graph(12, 1), own_graph(12, 2)),
     ("htp graph", "OPTIMIZATION"): (
         htp_graph(1, struct.pack("=If", 3, 2.0)),
         htp_graph(1, struct.pack("=If", 8, 2.0)),

@@ -64,7 +64,8 @@ std::optional<Blocks> BlocksOf(const Matrix& m) {
 
 class Narrowing {
  public:
-  Narrowing(NodeGraph* graph, const Threads& threads) : to_(graph), threads_(threads) {}
+  Narrowing(NodeGraph* graph, const Threads& threads, bool byte_activations)
+      : to_(graph), threads_(threads), activation_bits_(byte_activations ? 8 : 32) {}
 
   Status Run(int* changes) {
     for (size_t i = 0; i < to_.size(); ++i) {
@@ -143,7 +144,8 @@ class Narrowing {
     node.package = from.package;
     node.type = kMatMulNBits;
     node.params = {{"bits", static_cast<int64_t>(BitsOf(*matrix->tensor))},
-                   {"block_size", static_cast<int64_t>(made.block)}};
+                   {"block_size", static_cast<int64_t>(made.block)},
+                   {"activation_bits", activation_bits_}};
     node.inputs = {from.inputs[0], made.codes, made.scales, made.zeros,
                    from.HasInput(2) ? from.inputs[2] : nullptr};
     node.outputs = from.outputs;
@@ -260,14 +262,16 @@ class Narrowing {
 
   Rewriter to_;
   const Threads threads_;
+  const int64_t activation_bits_;
   std::unordered_map<const Tensor*, size_t> readers_;
   std::map<std::pair<const Tensor*, bool>, Made> made_;
 };
 
 }  // namespace
 
-Status KeepNarrowWeights(NodeGraph* graph, const Threads& threads, int* changes) {
-  return Narrowing(graph, threads).Run(changes);
+Status KeepNarrowWeights(NodeGraph* graph, const Threads& threads, bool byte_activations,
+                         int* changes) {
+  return Narrowing(graph, threads, byte_activations).Run(changes);
 }
 
 Status UnpackConstants(NodeGraph* graph, int* changes) {

@@ -178,8 +178,9 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
                             [&](int* n) { return FuseDynamic(graph, n); }));
   // A device that computes in halves has its weights in them.
   if (floats.type != QNN_DATATYPE_FLOAT_16) {
-    QNNRT_RETURN_IF_ERROR(run(PassLevel::kAll, "keep narrow weights",
-                              [&](int* n) { return KeepNarrowWeights(graph, threads, n); }));
+    QNNRT_RETURN_IF_ERROR(run(PassLevel::kAll, "keep narrow weights", [&](int* n) {
+      return KeepNarrowWeights(graph, threads, floats.byte_activations, n);
+    }));
   }
   QNNRT_RETURN_IF_ERROR(
       run(kConstants, "unpack constants", [&](int* n) { return UnpackConstants(graph, n); }));

@@ -91,6 +91,7 @@ struct KeptFloats {
 struct FloatStorage {
   Qnn_DataType_t type = QNN_DATATYPE_FLOAT_32;
   const KeptFloats* kept = nullptr;
+  bool byte_activations = false;  // products with narrow weights may round what they multiply
 };
 
 // The passes of a level in their order, once. Numerics stay within float rounding; app tensors are
@@ -104,7 +105,7 @@ Status FoldConstants(NodeGraph* graph, const Threads& threads, int* changes);
 // The results of a node of which all inputs are static.
 Status EvaluateNode(const Node& node, const Threads& threads,
                     std::vector<std::shared_ptr<AlignedBytes>>* results);
-Status KeepNarrowWeights(NodeGraph* graph, const Threads& threads,
+Status KeepNarrowWeights(NodeGraph* graph, const Threads& threads, bool byte_activations,
                          int* changes);                  // of 4 and 8 bits, that multiply floats
 Status UnpackConstants(NodeGraph* graph, int* changes);  // with two elements in a byte
 Status WidenWeights(NodeGraph* graph, const Threads& threads,

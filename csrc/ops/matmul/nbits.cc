@@ -79,7 +79,7 @@ class MatMulNBits final : public Kernel {
 
   MatMulNBits(const Node& node, const Geometry& g, const KernelOptions& options)
       : g_(g),
-        loops_(NBitsFor(g.bits)),
+        loops_(NBitsFor(g.bits, Digits(node, options))),
         post_ops_(node),
         is_signed_(node.inputs[kNBitsCodes]->dtype == QNN_DATATYPE_INT_8),
         has_zeros_(node.HasInput(kNBitsZeros)),
@@ -94,11 +94,16 @@ class MatMulNBits final : public Kernel {
     slots_ = std::min(threads, (g.n + columns_ - 1) / columns_);
     slot_floats_ = (PackedFloats(g.k, columns_) + nr * kDepth + 15) / 16 * 16;
     if (few_) return;
-    // Two digits hold more than what a BFLOAT_16 has.
-    panels_ = NBitsPanelsFor(g.bits, (options.brain_inputs & 1) != 0 ? 2 : 3, has_zeros_);
+    panels_ = NBitsPanelsFor(g.bits, Digits(node, options), has_zeros_);
     const size_t all = (g.n + NBitsPanels::kColumns - 1) / NBitsPanels::kColumns;
     unit_panels_ = std::clamp<size_t>(all / (4 * threads), 1, 4);
     panel_slots_ = std::min(threads, (all + unit_panels_ - 1) / unit_panels_);
+  }
+
+  // Of x, 8 bits each: as many as a float has, as a BFLOAT_16 has, or what bytes hold.
+  static int Digits(const Node& node, const KernelOptions& options) {
+    if (node.Int("activation_bits") == 8) return 1;
+    return (options.brain_inputs & 1) != 0 ? 2 : 3;
   }
 
   NBitsWeights WeightsOf(const ExecArgs& args) const {
@@ -299,7 +304,8 @@ OpDef MatMulNBitsOp() {
                 {"bias", types::kF32, PortSpec::kOptional, -1, 1, 1}};
   def.outputs = {{"out", types::kFloat, PortSpec::kOne, 0, 1, 8}};
   def.params = {{"bits", ParamSpec::kInt, Required(), "4 or 8"},
-                {"block_size", ParamSpec::kInt, Required(), "elements that share a scale"}};
+                {"block_size", ParamSpec::kInt, Required(), "elements that share a scale"},
+                {"activation_bits", ParamSpec::kInt, Default(32), "8: x may be rounded to bytes"}};
   def.infer = Infer;
   def.portable = MatMulNBits::Make;
   def.flags = OpDef::kPostOps | OpDef::kInternal | OpDef::kSumsInside;

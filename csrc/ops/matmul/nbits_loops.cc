@@ -65,23 +65,28 @@ constexpr size_t kWidth = 4;
 
 namespace {
 
+// Digits matter where x is integers: with the fewest that will do.
 template <int kBits>
-const NBitsLoops& Choose() {
+const NBitsLoops& Choose([[maybe_unused]] int digits) {
 #ifdef QNNRT_NBITS_LEVELS
   switch (CpuIsa()) {
     case Isa::kAvx512:
-      return CpuHasVnni() ? nbits_vnni::kLoops<kBits> : nbits_avx512::kLoops<kBits>;
+      if (!CpuHasVnni()) return nbits_avx512::kLoops<kBits, 3>;
+      if (digits == 1) return nbits_vnni::kLoops<kBits, 1>;
+      return digits == 2 ? nbits_vnni::kLoops<kBits, 2> : nbits_vnni::kLoops<kBits, 3>;
     case Isa::kAvx2:
-      return nbits_avx2::kLoops<kBits>;
+      return nbits_avx2::kLoops<kBits, 3>;
     case Isa::kBase:
       break;
   }
 #endif
-  return nbits_baseline::kLoops<kBits>;
+  return nbits_baseline::kLoops<kBits, 3>;
 }
 
 }  // namespace
 
-const NBitsLoops& NBitsFor(int bits) { return bits == 4 ? Choose<4>() : Choose<8>(); }
+const NBitsLoops& NBitsFor(int bits, int digits) {
+  return bits == 4 ? Choose<4>(digits) : Choose<8>(digits);
+}
 
 }  // namespace qnnrt

@@ -48,7 +48,8 @@ struct NBitsLoops {
 // Whether this machine has AVX512-VNNI, and it may be used.
 bool CpuHasVnni();
 
-// Of 4 or 8 bits, for this machine.
-const NBitsLoops& NBitsFor(int bits);
+// Of 4 or 8 bits, for this machine, and of x with 1 to 3 digits of 8 bits where loops make it
+// integers.
+const NBitsLoops& NBitsFor(int bits, int digits);
 
 }  // namespace qnnrt

@@ -215,6 +215,7 @@ def _model(
         raise UnsupportedOpError(lowering.unsupported, where)
     model = finish(lowered.ops, given, outputs, graph.name or "graph", budget)
     model.source = where
+    model.byte_activations = lowering.levels == {4}
     model._mapped = found.mapped
     return model
 

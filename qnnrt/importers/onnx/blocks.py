@@ -92,6 +92,7 @@ def _narrow_product(c: Lowering, n: OnnxNode) -> Value | None:
             lambda v: v[..., None],
         )
         codes = packed(codes) if m.bits == 4 else codes
+    c.levels.add(n.integer("accuracy_level"))
     x = c.b.plain(x)
     if whole != m.depth:  # the last block is filled up, with numbers that zeros are multiplied by
         x = pad_constant(c, x, [(0, 0)] * (x.rank - 1) + [(0, whole - m.depth)], 0)

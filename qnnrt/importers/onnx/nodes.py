@@ -67,6 +67,7 @@ class Lowering:
         self.budget = budget or Budget()
         self.b = Builder(self.budget)
         self.stateful = stateful  # recurrent nodes go on from run to run
+        self.levels: set[int] = set()  # of accuracy that products with narrow weights ask for
 
 
 class Unsupported(Exception):
