@@ -72,8 +72,9 @@ class MatMulNBits final : public Kernel {
   }
 
  private:
-  // Up to so many rows multiply the codes as they come; for more they are floats first.
-  static constexpr size_t kFew = 8;
+  // Up to so many rows multiply the codes as they come; for more they are unpacked first, which is
+  // worth it sooner where they become bytes.
+  static constexpr size_t kFew = 8, kFewOfBytes = 5;
   static constexpr size_t kDepth = 256;    // floats of a row that are unpacked at a time
   static constexpr size_t kRowTiles = 22;  // whose digits a core's L2 cache holds
 
@@ -84,7 +85,7 @@ class MatMulNBits final : public Kernel {
         is_signed_(node.inputs[kNBitsCodes]->dtype == QNN_DATATYPE_INT_8),
         has_zeros_(node.HasInput(kNBitsZeros)),
         has_bias_(node.HasInput(kNBitsBias)),
-        few_(g.m <= kFew),
+        few_(g.m <= (NBitsPanelsFor(g.bits, 3, false) != nullptr ? kFewOfBytes : kFew)),
         row_bytes_(loops_.RowBytes(g.k, g.blocks)) {
     // What a thread unpacks stays in its cache while all rows pass by.
     constexpr size_t kFloats = 128 * 1024;
