@@ -218,7 +218,9 @@ class _Turning:
 
     def _source(self, edge: Edge) -> Edge | None:
         op = self.graph.producer.get(edge)
-        return op.inputs[0] if op is not None and self.perm in _perms(op) else None
+        source = op.inputs[0] if op is not None and self.perm in _perms(op) else None
+        # What the part makes itself is turned, too.
+        return None if source in self.part.made else source
 
     def _there(self, edge: Edge) -> Op | None:
         """What has transposed it back already."""

@@ -281,3 +281,15 @@ def test_scales_biases_and_weights_come_in_any_order(case: str, how: str) -> Non
     nodes.append(node(op, names, ["y"], **attrs))
     opset = 21 if op == "GroupNormalization" else 17
     agree(make(nodes, inputs, ["y"], constants, opset), feeds, atol=1e-4)
+
+
+def test_a_part_that_reads_what_it_has_made_itself_transposed() -> None:
+    nodes = [
+        node("Split", ["x", "sizes"], ["a", "b"], axis=2),
+        node("Transpose", ["b"], ["turned"], perm=[1, 3, 0, 2]),
+        node("Concat", ["a", "x", "b"], ["joined"], axis=2),
+        node("Mul", ["joined", "turned"], ["y"]),
+    ]
+    x = random(1, 1, 8, 5, 1)
+    proto = make(nodes, {"x": x.shape}, ["y"], {"sizes": np.array([3, 2])})
+    agree(proto, {"x": x})
