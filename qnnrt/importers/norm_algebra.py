@@ -175,7 +175,7 @@ class _Reading:
             return None if difference is None else _times(difference, difference)
         if op.type == "ElementWiseMaximum":
             for value, limit in ((a, b), (b, a)):
-                if limit == {_ONE: 0.0} and _variance(value) is not None:
+                if set(limit) == {_ONE} and not np.any(limit[_ONE]) and _variance(value):
                     return value
             return None
         if op.type == "ElementWisePower":
@@ -244,7 +244,7 @@ def _variance(form: Form) -> tuple[float, bool] | None:
     """How many times the variance it is, or the mean square; whether the mean is taken away."""
     form = _pruned(form)
     scale, less = form.pop(_SQUARE, None), form.pop((0, 2, 0, 0), None)
-    if form.pop(_ONE, 0.0) != 0 or form or not isinstance(scale, float) or not scale > 0:
+    if np.any(form.pop(_ONE, 0.0)) or form or not isinstance(scale, float) or not scale > 0:
         return None
     if less is None:
         return scale, False
