@@ -263,6 +263,10 @@ def _near_misses() -> dict[str, tuple[list[onnx.NodeProto], list[str], dict[str,
         "an epsilon for each row": (
             but(plus, node("Add", ["n.v", "rows"], ["n.e"])), ["y"], {"rows": _positive(9, 5, 1)},
         ),
+        "a least variance for each row": (
+            but(plus, node("Max", ["n.v", "rows"], ["n.l"]),
+                node("Add", ["n.l", "epsilon"], ["n.e"])), ["y"], {"rows": _positive(9, 5, 1)},
+        ),
         "another numerator": (but(last, node("Div", ["x", "n.r"], ["y"])), ["y"], {}),
     }  # fmt: skip
 
@@ -351,3 +355,13 @@ def test_a_scale_for_each_pixel_stays_a_multiplication() -> None:
     assert counts["GroupNorm"] == 1
     assert counts["ElementWiseMultiply"] == 1
     assert counts["ElementWiseAdd"] == 1
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16", "bfloat16"])
+def test_a_vector_of_zeros_has_no_norm_in_any_precision(precision: str) -> None:
+    x = np.array([[1, 2, -5, 0], [0, 0, 0, 0], [2**-12, 0, 0, 0]], np.float32)
+    proto = make([node("LpNormalization", ["x"], ["y"], axis=1, p=1)], {"x": x.shape}, ["y"])
+    with qnnrt.Session(importer.load(proto), "htp", precision=precision) as session:
+        y = session.run({"x": x})["y"]
+    wanted = [[0.125, 0.25, -0.625, 0], [0, 0, 0, 0], [1, 0, 0, 0]]
+    np.testing.assert_allclose(y, wanted, rtol=0.01)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..shorthand import u32
-from .common import add, cast, div, mul, nary, plus, reduce, scalar, sub, unary
+from .common import add, cast, div, mul, nary, plus, reduce, scalar, select, sub, unary
 from .nodes import Lowering, OnnxNode, Unsupported, axis_of, lowers
 from .op_shape import broadcast_to
 from .values import Value, constant
@@ -161,9 +161,9 @@ def lp_normalization(c: Lowering, n: OnnxNode) -> Value:
         at = np.uint32(x.perm.index(axis))
         return c.b.op("L2Norm", [x], x.shape, None, x.perm, axis=at)
     total = reduce(c, "ReduceSum", unary(c, "ElementWiseAbs", x), [axis])
-    # A zero norm means a zero vector, which stays zero.
-    tiny = float(np.finfo(x.dtype).tiny)
-    return div(c, x, nary(c, "ElementWiseMaximum", [total, scalar(tiny, x.dtype)]))
+    # A zero norm means a zero vector, which stays zero; no least norm is one in every precision.
+    none = nary(c, "ElementWiseEqual", [total, scalar(0, x.dtype)], np.dtype(np.bool_))
+    return div(c, x, select(c, none, scalar(1, x.dtype), total))
 
 
 @lowers("LRN", to="Lrn")
