@@ -61,7 +61,9 @@ Direct = Callable[[Lowering, OnnxNode], Value | None]
 DIRECT: Table[Direct] = Table({"blocks": "MatMulNBits"})
 
 #: Operator of ONNX -> the body of nodes that its lowering refuses.
-OTHERWISE: Table[BodyFn] = Table({"expanded_sampling": "GridSample"})
+OTHERWISE: Table[BodyFn] = Table(
+    {"expanded_ragged": "GRU LSTM RNN ReverseSequence", "expanded_sampling": "GridSample"}
+)
 
 
 def body_of(domain: str, op: str) -> BodyFn | None:

@@ -370,8 +370,9 @@ class GraphLowering(Scope):
             except Unsupported as exc:
                 refusal = exc  # what was emitted for it so far has no consumer and is dropped
         if refusal is not None and node.op in OTHERWISE:
-            made = self._inline(node, OTHERWISE[node.op](node), opsets)
-            return self._fitting(node, [v if isinstance(v, Value) else None for v in made])
+            with suppress(AsDefined):
+                made = self._inline(node, OTHERWISE[node.op](node), opsets)
+                return self._fitting(node, [v if isinstance(v, Value) else None for v in made])
         expanded = self._expand(node, spec, opsets)
         if expanded is not None:
             return self._fitting(node, expanded)

@@ -170,7 +170,7 @@ def compress(c: Lowering, n: OnnxNode) -> Value:
     return gather_const(c, x, np.flatnonzero(chosen), axis)
 
 
-@lowers("ReverseSequence", to="Gather, Concat")
+@lowers("ReverseSequence", to="Gather, Concat, or GatherNd")
 def reverse_sequence(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
     lengths = n.const_input(1, "sequence_lens")
