@@ -183,7 +183,8 @@ floats run quantized in the three types, too. See [TFLite files](tflite.md).
 | operator | becomes | models | limits |
 |---|---|---|---|"""
     rows = [
-        f"| {op} | {to} | {tried[op]} | {note or '-'} |" for op, (to, note) in sorted(table.items())
+        f"| {op} | {to} | {tried[op] or '-'} | {note or '-'} |"
+        for op, (to, note) in sorted(table.items())
     ]
     reasons: dict[str, list[str]] = {}
     for op, reason in refused.items():

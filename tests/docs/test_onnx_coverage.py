@@ -37,6 +37,8 @@ def test_everything_that_the_importers_emit_is_in_the_op_table() -> None:
 
 
 def test_every_mapped_tflite_operator_is_compared_with_the_interpreter() -> None:
+    from qnnrt.importers.tflite import control_flow  # compared in test_tflite_control_flow.py
     from support.tflite import cases as tflite_cases
 
-    assert set(coverage.tflite_importer.supported_ops()) == set(tflite_cases.tried())
+    single = set(coverage.tflite_importer.supported_ops()) - set(control_flow.TABLE)
+    assert single == set(tflite_cases.tried())

@@ -20,11 +20,12 @@ from ..budget import Limits
 from ..graph import Edge
 from ..guard import importing
 from ..shapes import Shapes, check_form, patterns, wants_many
+from .control_flow import TABLE as CONTROL
 from .edges import model_of, names_of
 from .lower import Lowering, given_shapes
 from .native import TABLE
 from .reasons import reason_for
-from .schema import OPERATORS, FileInfo, OperatorInfo, SignatureInfo, SubgraphInfo, read
+from .schema import OPERATORS, FileInfo, SignatureInfo, SubgraphInfo, read
 from .types import TensorInfo
 
 __all__ = ["load", "refused_ops", "supported_ops"]
@@ -32,12 +33,16 @@ __all__ = ["load", "refused_ops", "supported_ops"]
 
 def supported_ops() -> dict[str, tuple[str, str]]:
     """Builtin operator -> the QNN operations that it becomes, and its limits ("" for none)."""
-    return {op: (TABLE[op].to, TABLE[op].note) for op in sorted(TABLE)}
+    mapped = TABLE | CONTROL
+    return {op: (mapped[op].to, mapped[op].note) for op in sorted(mapped)}
 
 
 def refused_ops() -> dict[str, str]:
     """Every other builtin operator that the schema names -> why it is refused."""
-    return {op: reason_for(op) or "" for op in sorted(set(OPERATORS.values()) - set(TABLE))}
+    return {
+        op: reason_for(op) or ""
+        for op in sorted(set(OPERATORS.values()) - set(TABLE) - set(CONTROL))
+    }
 
 
 def load(
@@ -153,7 +158,7 @@ def _model(
     lowering = Lowering(file, graph, "kept" if stateful else variables, limits)
     given = _inputs(lowering, entry, shapes)
     with np.errstate(all="ignore"):  # what overflows in constants would overflow when run
-        lowering.run(_needed(lowering, graph))
+        lowering.run_needed()
     if lowering.unsupported:
         raise UnsupportedOpError(lowering.unsupported, file.where)
     if not graph.outputs:
@@ -175,20 +180,6 @@ def _entry(file: FileInfo, key: str | None) -> tuple[SubgraphInfo, SignatureInfo
     mine = [s for s in file.signatures if s.subgraph == 0]
     default = [s for s in mine if s.key == "serving_default"]
     return graph, next(iter(default or mine), None)
-
-
-def _needed(lowering: Lowering, graph: SubgraphInfo) -> list[OperatorInfo]:
-    """The operators that an output, or state that is an output, depends on."""
-    wanted = set(graph.outputs)
-    kept = []
-    for operator in reversed(graph.operators):
-        changes = lowering.states == "io" and any(
-            i >= 0 and graph.tensors[i].variable for i in operator.inputs
-        )
-        if changes or not wanted.isdisjoint(operator.outputs):
-            wanted.update(operator.inputs)
-            kept.append(operator)
-    return kept[::-1]
 
 
 def _inputs(

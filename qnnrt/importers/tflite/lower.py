@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +16,9 @@ from ..budget import Budget, Limits
 from ..encodings import decode
 from ..graph import Edge, Op, physical, unique
 from ..guard import shortened
-from . import fold, native
+from . import control_flow, fold, native
 from .native import TABLE
-from .reasons import reason_for
+from .reasons import CONTROL, reason_for
 from .refusal import Damaged, Unsupported, WrongType
 from .schema import FileInfo, OperatorInfo, SubgraphInfo
 from .types import TensorInfo
@@ -45,6 +46,7 @@ class Lowering:
         graph: SubgraphInfo,
         states: str = "reset",
         limits: Limits | None = None,
+        unroll: bool = True,
     ) -> None:
         self.file = file
         self.graph = graph
@@ -62,6 +64,43 @@ class Lowering:
         self.state_outputs: list[tuple[str, Value]] = []
         self._states: dict[int, str] = {}  # variable tensor -> name of its input
         self._floats: dict[Value, Value] = {}
+        self.running = [graph.index]  # and the subgraphs around it
+        self.unroll = unroll  # whether operators that run subgraphs become what these hold
+        self._constants: dict[int, dict[int, Value]] = {}  # of subgraphs that ran before
+
+    # ---- subgraphs ---------------------------------------------------------------------------
+
+    @contextmanager
+    def inside(self, graph: SubgraphInfo, given: dict[int, Value]) -> Iterator[None]:
+        """Another subgraph in the place of this one, its inputs `given`."""
+        outside = self.graph, self.env, self.guessed, self.vague
+        known = self._constants.setdefault(graph.index, {})
+        self.graph, self.env, self.guessed, self.vague = graph, known | given, set(), set()
+        self.running.append(graph.index)
+        try:
+            yield
+        finally:
+            # A constant is one tensor, however often the subgraph runs.
+            known.update({i: v for i, v in self.env.items() if graph.tensors[i].data is not None})
+            self.graph, self.env, self.guessed, self.vague = outside
+            self.running.pop()
+
+    def run(self, operators: list[OperatorInfo]) -> None:
+        for operator in operators:
+            self.operator(operator)
+
+    def run_needed(self) -> None:
+        """The operators that an output, or state that is an output, depends on."""
+        wanted = set(self.graph.outputs)
+        kept = []
+        for operator in reversed(self.graph.operators):
+            changes = self.states == "io" and any(
+                i >= 0 and self.graph.tensors[i].variable for i in operator.inputs
+            )
+            if changes or not wanted.isdisjoint(operator.outputs):
+                wanted.update(operator.inputs)
+                kept.append(operator)
+        self.run(kept[::-1])
 
     # ---- tensors -----------------------------------------------------------------------------
 
@@ -129,10 +168,6 @@ class Lowering:
 
     # ---- operators ---------------------------------------------------------------------------
 
-    def run(self, operators: list[OperatorInfo]) -> None:
-        for operator in operators:
-            self.operator(operator)
-
     def operator(self, info: OperatorInfo) -> None:
         self.budget.step(shortened(info.name))
         outputs = [self.graph.tensors[i] for i in info.outputs]
@@ -149,11 +184,17 @@ class Lowering:
         guessing = not self.guessed.isdisjoint(info.inputs)
         results: list[Value | None] = []
         mark = len(self.b.ops)
-        reason = reason_for(info.op)
+        controls = info.op in control_flow.TABLE
+        reason = CONTROL if controls and not self.unroll else reason_for(info.op)
         try:
             if reason is not None:
                 raise Unsupported(reason)
-            results = self._lower(node)
+            if controls and guessing:
+                raise control_flow.RefusedInside  # or before it: nothing is known of its turns
+            results = control_flow.lower(self, node) if controls else self._lower(node)
+        except control_flow.RefusedInside:
+            del self.b.ops[mark:]
+            guessing = True
         except Unsupported as exc:
             del self.b.ops[mark:]
             # What has no shape because of an operator before it may be refused for that alone.

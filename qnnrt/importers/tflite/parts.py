@@ -54,7 +54,7 @@ class Parts:
 
     def _lowered(self, states: str, sizes: Mapping[int, Sequence[int]]) -> Lowering:
         """The whole subgraph."""
-        lowering = Lowering(self.file, self.graph, states)
+        lowering = Lowering(self.file, self.graph, states, unroll=False)
         for i in self.graph.inputs:
             if self.graph.tensors[i].data is not None:
                 raise ModelError(f"{self.file.where}: input {lowering.label(i)} is a constant")
@@ -78,7 +78,7 @@ class Parts:
 
         Raises `UnsupportedOpError` never: operators in `refused` must not be among them.
         """
-        lowering = Lowering(self.file, self.graph, self._states)
+        lowering = Lowering(self.file, self.graph, self._states, unroll=False)
         made = {i for operator in operators for i in operator.outputs}
         for i, data in self.constants.items():
             if i not in made:

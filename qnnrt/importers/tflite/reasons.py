@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from . import control_flow
 from .native import TABLE
 
-_CONTROL = "control flow: a QNN graph runs every operation once, in order"
+CONTROL = "control flow: a QNN graph runs every operation once, in order"
 _RANDOM = "random numbers: a QNN graph gives the same outputs for the same inputs"
 _DATA = "the shape of its result depends on the data; a QNN graph has fixed shapes"
 _TABLES = "tables of strings or keys are outside QNN's tensors"
@@ -13,8 +14,7 @@ _BITS = "QNN has no operations on bits"
 _NONE = "no QNN operation corresponds to it yet"
 
 REASONS: dict[str, str] = {
-    **dict.fromkeys(("IF", "WHILE", "CALL", "CALL_ONCE", "STABLEHLO_WHILE", "STABLEHLO_CASE"),
-                    _CONTROL),
+    **dict.fromkeys(("CALL_ONCE", "STABLEHLO_WHILE", "STABLEHLO_CASE"), CONTROL),
     **dict.fromkeys(
         ("RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "MULTINOMIAL",
          "STABLEHLO_RNG_BIT_GENERATOR"),
@@ -41,7 +41,7 @@ REASONS: dict[str, str] = {
 
 def reason_for(op: str) -> str | None:
     """None when the operator is mapped."""
-    if op in TABLE:
+    if op in TABLE or op in control_flow.TABLE:
         return None
     if op == "CUSTOM":
         return "custom operators have kernels of their own, which a .tflite file does not hold"

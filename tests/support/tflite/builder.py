@@ -27,7 +27,7 @@ TYPES = {
 
 
 class ModelBuilder:
-    """One subgraph; tensors are known by the number that the methods return."""
+    """One subgraph, or several; tensors are known by the number that the methods return."""
 
     def __init__(self, name: str = "main") -> None:
         self.model = schema.ModelT()
@@ -36,12 +36,18 @@ class ModelBuilder:
         self.model.buffers = [schema.BufferT()]  # buffer 0 is the empty one
         self.model.operatorCodes = []
         self.model.signatureDefs = None
+        self.model.subgraphs = []
+        self.subgraph(name)
+        self._codes: dict[tuple[int, str | None], int] = {}
+
+    def subgraph(self, name: str) -> int:
+        """Begins another subgraph, which what follows belongs to; its number."""
         self.graph = schema.SubGraphT()
         self.graph.name = name
         self.graph.tensors, self.graph.operators = [], []
         self.graph.inputs, self.graph.outputs = [], []
-        self.model.subgraphs = [self.graph]
-        self._codes: dict[tuple[int, str | None], int] = {}
+        self.model.subgraphs.append(self.graph)
+        return len(self.model.subgraphs) - 1
 
     def tensor(
         self,
