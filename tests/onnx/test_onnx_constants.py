@@ -89,3 +89,24 @@ def test_hardmax_of_one_dimension(opset: int) -> None:
     with qnnrt.Session(loaded("Hardmax", opset, [x], False, {"axis": axis})) as s:
         y = s.run({"x": np.ones(1, np.float32), "i0": x})["y"]
     np.testing.assert_array_equal(y, [0, 1, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("op", "types", "name"),
+    [
+        ("ConstantOfShape", [7], "input"), ("Range", [1, 1, 1], "start"),
+        ("HannWindow", [6], "size"), ("MelWeightMatrix", [6, 6, 6, 1, 1], "num_mel_bins"),
+    ],
+)  # fmt: skip
+def test_what_is_made_of_parameters_alone_says_which_it_needs(
+    op: str, types: list[int], name: str
+) -> None:
+    shape = [2] if op == "ConstantOfShape" else []
+    given = [helper.make_tensor_value_info(f"i{k}", t, shape) for k, t in enumerate(types)]
+    graph = helper.make_graph(
+        [helper.make_node(op, [v.name for v in given], ["y"])], "g", given,
+        [helper.make_tensor_value_info("y", 1, None)],
+    )  # fmt: skip
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(UnsupportedOpError, match=rf"{name} \(input 0\) must be known .*constants="):
+        importer.load(proto)

@@ -31,6 +31,7 @@ from .child import Child
 from .functions import Key, arguments, called, function_body, instantiate, needed
 from .infer import empty, infer, misfit
 from .nodes import TABLE, OnnxNode, Refused, Result, Unsupported
+from .nodes import needed as needed_input
 from .order import in_order
 from .patterns import OWN_DOMAIN, Scalar
 from .reader import array_of, dense_of, opset_of
@@ -41,6 +42,11 @@ from .written import Written, written
 
 #: What keeps a constant with an encoding as the integers that it is.
 _KEEP_CODES = {"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
+
+#: What makes tensors out of nothing but parameters.
+_OF_CONSTANTS = {
+    "BlackmanWindow", "ConstantOfShape", "HammingWindow", "HannWindow", "MelWeightMatrix", "Range",
+}  # fmt: skip
 
 #: How many types of a node's inputs an error message lists.
 _LISTED = 8
@@ -373,6 +379,9 @@ class GraphLowering(Scope):
             with suppress(AsDefined):
                 made = self._inline(node, OTHERWISE[node.op](node), opsets)
                 return self._fitting(node, [v if isinstance(v, Value) else None for v in made])
+        if lower is None and node.op in _OF_CONSTANTS and node.domain == "":
+            index = next(i for i, v in enumerate(node.inputs) if v is not None and v.held is None)
+            raise Unsupported(needed_input(index, spec.formals[index].name))
         expanded = self._expand(node, spec, opsets)
         if expanded is not None:
             return self._fitting(node, expanded)
