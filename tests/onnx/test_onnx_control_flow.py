@@ -296,6 +296,27 @@ def test_ways_to_split(sizes: int | None, attributes: dict[str, int]) -> None:
     agree(make(nodes, {"x": (3, 4)}, ["y"], constants), {"x": random(1, 3, 4)})
 
 
+def _inserted(place: int) -> onnx.ModelProto:
+    nodes = [
+        node("SplitToSequence", ["x"], ["three"], axis=0),
+        node("SequenceInsert", ["three", "new", "place"], ["four"]),
+        node("ConcatFromSequence", ["four"], ["y"], axis=0),
+    ]
+    constants = {"place": np.array(place)}
+    return make(nodes, {"x": (3, 2), "new": (1, 2)}, ["y"], constants)
+
+
+@pytest.mark.parametrize("place", range(-3, 4))
+def test_negative_places_to_insert_at_count_those_that_are_there(place: int) -> None:
+    agree(_inserted(place), {"x": random(1, 3, 2), "new": random(2, 1, 2)})
+
+
+@pytest.mark.parametrize("place", [-4, 4])
+def test_places_to_insert_at_end_behind_the_last_tensor(place: int) -> None:
+    with pytest.raises(qnnrt.ModelError, match=f"position {place} in a sequence of 3"):
+        importer.load(_inserted(place))
+
+
 def test_results_gathered_in_a_sequence_by_a_loop() -> None:
     """As torch.jit.script writes lists that grow."""
     body = graph(

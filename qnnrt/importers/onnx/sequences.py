@@ -55,7 +55,11 @@ def _at(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
 @controls("SequenceInsert", to=_TO)
 def _insert(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
     values = _sequence(g, node)
-    place = _position(node, 2, len(values) + 1, len(values)) if node.has(2) else len(values)
+    place = len(values)
+    given = node.const_input(2, "the position")
+    # Behind the last one is a place, too, and no negative number is its.
+    if given is not None and int(given.reshape(-1)[0]) != place:
+        place = _position(node, 2, len(values), place)
     g.budget.step()
     return [Items([*values[:place], _tensor(g, node, 1), *values[place:]])]
 
