@@ -17,6 +17,9 @@ DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 FOLDERS = sorted(p.parent for kind in ("pytorch-converted", "pytorch-operator")
                  for p in (DATA / kind).glob("*/model.onnx"))  # fmt: skip
 
+#: Sequences that are taken apart and put together again.
+SEQUENCES = sorted(p.parent for p in (DATA / "simple").glob("test_sequence_model*/model.onnx"))
+
 #: A slope for each channel, as opset 6 had it; the version converter does not rewrite it.
 EXCLUDED = {f"test_PReLU_{rank}d_multiparam" for rank in (1, 2, 3)}
 
@@ -30,11 +33,12 @@ def _array(path: Path) -> np.ndarray:
     return numpy_helper.to_array(onnx.TensorProto.FromString(path.read_bytes()))
 
 
-def _run(model: onnx.ModelProto, data: Path) -> None:
+def _run(model: onnx.ModelProto, data: Path, parameters: tuple[str, ...] = ()) -> None:
     constants = {i.name for i in model.graph.initializer}
     names = [i.name for i in model.graph.input if i.name not in constants]
     given = {name: _array(data / f"input_{i}.pb") for i, name in enumerate(names)}
-    loaded = importer.load(model, shapes={k: v.shape for k, v in given.items()})
+    fixed = {name: given.pop(name) for name in parameters}
+    loaded = importer.load(model, shapes={k: v.shape for k, v in given.items()}, constants=fixed)
     feeds = {name: given[name].reshape(loaded.tensors[name].shape) for name in loaded.inputs}
     with qnnrt.Session(loaded, backend="cpu", threads=1) as session:
         found = session.run(feeds)
@@ -65,3 +69,12 @@ def test_exports_of_pytorch_run_at_their_tolerances(opset: int) -> None:
     assert not failed, "\n".join(failed)
     assert passed >= 100
     assert lost <= NOT_CONVERTED.get(opset, 0)
+
+
+@pytest.mark.parametrize("folder", SEQUENCES, ids=lambda folder: folder.name)
+def test_sequences_that_the_onnx_package_ships(folder: Path) -> None:
+    model = onnx.load(folder / "model.onnx")
+    splits = [n for n in model.graph.node if n.op_type == "SplitToSequence"]
+    parameters = {name for n in splits for name in n.input[1:]}
+    parameters &= {i.name for i in model.graph.input}
+    _run(model, folder / "test_data_set_0", tuple(parameters))
