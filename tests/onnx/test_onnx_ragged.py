@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 import qnnrt
-from qnnrt.errors import UnsupportedOpError
+from qnnrt.errors import ModelError, UnsupportedOpError
 from qnnrt.importers import onnx as importer
 from support.onnx.agreement import agree, make, random
 from support.onnx.contrib import theirs
@@ -82,6 +82,15 @@ def test_what_a_layer_cannot_do_is_said_of_the_node_itself() -> None:
     nodes[0].attribute.append(onnx.helper.make_attribute("clip", 1.0))
     constants["lengths"] = LENGTHS
     with pytest.raises(UnsupportedOpError, match="clip"):
+        importer.load(make(nodes, {"x": (STEPS, BATCH, SIZE)}, ["y"], constants))
+
+
+@pytest.mark.parametrize("length", [-1, STEPS + 1])
+@pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
+def test_lengths_are_those_of_the_steps_there_are(op: str, length: int) -> None:
+    nodes, constants = _recurrent(op, "forward", ["y"])
+    constants["lengths"] = np.array([1, 2, length, 3], np.int32)
+    with pytest.raises(ModelError, match=f"not one of 0 to {STEPS}"):
         importer.load(make(nodes, {"x": (STEPS, BATCH, SIZE)}, ["y"], constants))
 
 

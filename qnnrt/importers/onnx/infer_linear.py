@@ -87,6 +87,9 @@ def _recurrent(n: OnnxNode) -> Found:
     exactly(n, 2, (ways, gates * hidden, hidden), "R")
     exactly(n, 3, (ways, 2 * gates * hidden), "B")
     exactly(n, 4, (batch,), "sequence_lens")
+    lengths = n.input(4).data if n.has(4) else None
+    if lengths is not None and not np.all((lengths >= 0) & (lengths <= steps)):
+        raise ValueError(f"a length (sequence_lens) is not one of 0 to {steps}")
     state = (batch, ways, hidden) if last else (ways, batch, hidden)
     exactly(n, 5, state, "initial_h")
     exactly(n, 6, state, "initial_c")
