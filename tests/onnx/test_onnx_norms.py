@@ -365,3 +365,27 @@ def test_a_vector_of_zeros_has_no_norm_in_any_precision(precision: str) -> None:
         y = session.run({"x": x})["y"]
     wanted = [[0.125, 0.25, -0.625, 0], [0, 0, 0, 0], [1, 0, 0, 0]]
     np.testing.assert_allclose(y, wanted, rtol=0.01)
+
+
+@pytest.mark.parametrize("constant", [True, False])
+def test_weights_that_batch_statistics_standardize(constant: bool) -> None:
+    """As timm's ScaledStdConv2d is exported."""
+    gain, w = _positive(2, 6), random(1, 1, 6, 27)
+    nodes = [
+        node("BatchNormalization", ["w", "gain", "none", "none", "one"],
+             ["standard", "m", "v"], training_mode=1, epsilon=1e-3),
+        node("Add", ["x", "standard"], ["y"]),
+    ]  # fmt: skip
+    constants = {"gain": gain, "none": np.zeros(6, np.float32), "one": np.ones(6, np.float32)}
+    x = random(3, 1, 6, 27)
+    feeds, inputs = {"x": x, "w": w}, {"x": x.shape, "w": w.shape}
+    if constant:
+        constants["w"] = feeds.pop("w")
+        del inputs["w"]
+    model = importer.load(make(nodes, inputs, ["y"], constants))
+    with qnnrt.Session(model) as session:
+        y = session.run(feeds)["y"]
+    centred = w - w.mean(2, keepdims=True)
+    root = np.sqrt((centred**2).mean(2, keepdims=True) + 1e-3)
+    np.testing.assert_allclose(y, x + centred / root * gain[:, None], atol=1e-5)
+    assert not constant or model.op_counts() == {"ElementWiseAdd": 1}

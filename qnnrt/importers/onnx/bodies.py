@@ -62,7 +62,11 @@ DIRECT: Table[Direct] = Table({"blocks": "MatMulNBits"})
 
 #: Operator of ONNX -> the body of nodes that its lowering refuses.
 OTHERWISE: Table[BodyFn] = Table(
-    {"expanded_ragged": "GRU LSTM RNN ReverseSequence", "expanded_sampling": "GridSample"}
+    {
+        "expanded": "BatchNormalization",
+        "expanded_ragged": "GRU LSTM RNN ReverseSequence",
+        "expanded_sampling": "GridSample",
+    }
 )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from .bodies import Body, body
+from .bodies import AsDefined, Body, body, otherwise
 from .nodes import OnnxNode, Unsupported, axis_of
 from .windows import list_attr
 
@@ -321,3 +321,31 @@ def _bernoulli(n: OnnxNode) -> onnx.FunctionProto:
     kind = helper.np_dtype_to_tensor_dtype(n.input(0).dtype)
     y = b.op("Less", [drawn, b.given(0)])
     return b.proto(b.op("Cast", [y], to=n.integer("dtype") or kind), opset=OPSET)
+
+
+@otherwise("BatchNormalization")
+def _batch_statistics(n: OnnxNode) -> onnx.FunctionProto:
+    """In training mode, by the statistics of its input: weights are standardized so."""
+    if not n.integer("training_mode"):
+        raise AsDefined
+    b, rank = Body(n), n.input(0).rank
+    axes = ints(b, [i for i in range(rank) if i != 1])
+
+    def along(x: str) -> str:
+        return reshaped(b, x, [-1, *[1] * (rank - 2)])
+
+    def number(value: float) -> str:
+        return array(b, np.array(value, n.input(0).dtype))
+
+    mean = b.op("ReduceMean", [b.given(0), axes])
+    centred = b.op("Sub", [b.given(0), mean])
+    variance = b.op("ReduceMean", [b.op("Mul", [centred, centred]), axes])
+    root = b.op("Sqrt", [b.op("Add", [variance, number(n.number("epsilon", 1e-5))])])
+    y = b.op("Mul", [b.op("Div", [centred, root]), along(b.given(1))])
+    outputs = [b.op("Add", [y, along(b.given(2))])]
+    kept = n.number("momentum", 0.9)
+    for index, now in ((3, mean), (4, variance)):
+        old = b.op("Mul", [b.given(index), number(kept)])
+        new = b.op("Mul", [reshaped(b, now, [-1]), number(1 - kept)])
+        outputs.append(b.op("Add", [old, new]))
+    return b.proto(*outputs, opset=OPSET)

@@ -113,7 +113,6 @@ EXCLUDED: dict[str, str] = {
     # What has to be 0 is 2e-7 there, at a tolerance of 1e-7; here it is 3e-15.
     "test_dft_inverse": "the expected result has a larger error than its tolerance",
     "test_dft_inverse_opset19": "the expected result has a larger error than its tolerance",
-    "test_batchnorm_*_training_mode": "training",
     "test_training_dropout_[dm]*": "training",
     "test_training_dropout": "training",
     "test_roialign_mode_max": "QNN's RoiAlign has no maxima",
