@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 import qnnrt
 from qnnrt.errors import ModelError
 from qnnrt.importers import onnx as importer
-from qnnrt.importers import passes
+from qnnrt.importers import passes, quantized
 from qnnrt.importers.budget import Budget
 from qnnrt.importers.onnx import child
 from support.onnx import bombs
@@ -106,7 +106,7 @@ def test_time_is_looked_at_behind_the_last_node(
 
     where = {
         "nodes": (importer.GraphLowering, "nodes"),
-        "quantized": (importer.quantized, "run"),
+        "quantized": (quantized, "run"),
         "passes": (importer.passes, "run"),
     }
     nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Exp", ["r"], ["y"])]
@@ -116,7 +116,7 @@ def test_time_is_looked_at_behind_the_last_node(
     owner, name = where[stage]
     monkeypatch.setattr(owner, name, aged(getattr(owner, name)))
     with pytest.raises(ModelError, match=f"{says} wants more time; this file may take 120 sec"):
-        importer.load(model)
+        importer.load(model, quantized_io=stage == "quantized")
 
 
 def test_a_graph_is_not_gone_over_again_for_each_of_its_nodes(

@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from .bodies import AsDefined, Body, otherwise
 from .expanded import OPSET, array, ints
 from .nodes import OnnxNode
-from .qlinear import AsDefined, Body, otherwise
 
 #: What a gate is given where a sequence has ended: its sigmoid is 0 or 1 in every float type.
 _SHUT = 1e4

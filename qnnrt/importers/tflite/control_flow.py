@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 import numpy as np
 
+from ...errors import UnsupportedNode
+from ..budget import Budget
 from ..encodings import same
 from ..graph import Edge, Op, physical
 from .native import Mapping
 from .refusal import Damaged, Unsupported
-from .schema import SubgraphInfo
-from .values import TfliteNode, Value
-
-if TYPE_CHECKING:
-    from .lower import Lowering
+from .schema import FileInfo, SubgraphInfo
+from .values import Builder, TfliteNode, Value
 
 __all__ = ["TABLE", "RefusedInside", "lower"]
 
@@ -35,6 +35,24 @@ TABLE: dict[str, Mapping] = {
 
 #: No subgraph runs inside of more others.
 _DEEPEST = 16
+
+
+class Lowering(Protocol):
+    """What lower.py lowers operators with."""
+
+    b: Builder
+    budget: Budget
+    file: FileInfo
+    running: list[int]
+    unsupported: list[UnsupportedNode]
+
+    def inside(
+        self, graph: SubgraphInfo, given: dict[int, Value]
+    ) -> AbstractContextManager[None]: ...
+
+    def run_needed(self) -> None: ...
+
+    def tensor(self, index: int) -> Value | None: ...
 
 
 class RefusedInside(Exception):
