@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
 from collections.abc import Callable
@@ -47,8 +46,6 @@ def needed(name: str) -> Any:
 def in_qnnrt(job: Job, threads: int, precision: str = "float32") -> Running:
     more: dict[str, Any] = {}
     if precision != "float32":
-        if "precision" not in inspect.signature(qnnrt.Session).parameters:
-            raise Unavailable(f"this build of qnnrt has no precision={precision!r}")
         more["precision"] = precision
     session = qnnrt.Session(job.onnx, threads=threads, **more)
     for name, array in job.feeds().items():

@@ -175,6 +175,9 @@ class Session(_core.Runnable):
             raise TypeError(f"a session is of a model, not of a {type(self.model).__name__}")
         self._end()
 
+    # What asks for a class's parameters looks at __new__ first.
+    __new__.__wrapped__ = __init__  # type: ignore[attr-defined]
+
     def _begin(
         self,
         model: Any,

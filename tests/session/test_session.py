@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import threading
 from functools import partial
@@ -455,3 +456,10 @@ def test_a_profile_names_the_nodes():
         assert s.stats.executes == 1
         basic = [event for top in s.profile("basic") for _, event in top.walk()]
         assert len(basic) < len(kinds)
+
+
+def test_the_class_has_the_parameters_that_its_sessions_take() -> None:
+    """Completion and help ask for them, though sessions of many shapes are of another class."""
+    parameters = inspect.signature(qnnrt.Session).parameters
+    assert list(parameters)[:2] == ["model", "backend"]
+    assert {"io", "strict", "threads", "precision", "options"} <= set(parameters)
