@@ -17,6 +17,7 @@ import json
 import os
 import platform
 import statistics
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -279,6 +280,29 @@ class Benchmark:
         }
         path.write_text(json.dumps(report, indent=1) + "\n")
         print(f"\nwritten to {path}")
+
+
+def at_once(*calls: Callable[[], object]) -> Callable[[int], float]:
+    """Seconds for a call of n of each of these, which are made at once, in a thread for each."""
+
+    def sample(n: int) -> float:
+        start = threading.Barrier(len(calls) + 1)
+
+        def work(call: Callable[[], object]) -> None:
+            start.wait()
+            for _ in range(n):
+                call()
+
+        threads = [threading.Thread(target=work, args=(call,)) for call in calls]
+        for thread in threads:
+            thread.start()
+        start.wait()
+        begun = time.perf_counter()
+        for thread in threads:
+            thread.join()
+        return (time.perf_counter() - begun) / n
+
+    return sample
 
 
 def same(name: str, got: np.ndarray, expected: np.ndarray, rtol: float = 1e-5) -> None:

@@ -7,12 +7,8 @@ show what the language takes. Last, threads that call at once, each a session of
 is that of all calls, divided by their number.
 """
 
-import threading
-import time
-from collections.abc import Callable
-
 import numpy as np
-from _harness import Benchmark, same
+from _harness import Benchmark, at_once, same
 from _runtimes import Missing, elementwise, in_litert, in_onnxruntime, in_openvino, in_qnnrt
 
 import qnnrt
@@ -24,29 +20,6 @@ THREADS = (1, 2)
 
 def nothing() -> None:
     pass
-
-
-def at_once(*calls: Callable[[], object]) -> Callable[[int], float]:
-    """Seconds for a call of n in each thread, all threads together."""
-
-    def sample(n: int) -> float:
-        start = threading.Barrier(len(calls) + 1)
-
-        def work(call: Callable[[], object]) -> None:
-            start.wait()
-            for _ in range(n):
-                call()
-
-        threads = [threading.Thread(target=work, args=(call,)) for call in calls]
-        for thread in threads:
-            thread.start()
-        start.wait()
-        begun = time.perf_counter()
-        for thread in threads:
-            thread.join()
-        return (time.perf_counter() - begun) / (n * len(calls))
-
-    return sample
 
 
 def of_threads(bench: Benchmark) -> None:
@@ -61,7 +34,9 @@ def of_threads(bench: Benchmark) -> None:
     for name, calls in runs.items():
         case = bench.case(f"{name} in threads", unit="us")
         for count in THREADS:
-            case.sampled(f"{count} of them" if count > 1 else "one", at_once(*calls[:count]))
+            sample = at_once(*calls[:count])
+            each = lambda n, sample=sample, count=count: sample(n) / count  # noqa: E731
+            case.sampled(f"{count} of them" if count > 1 else "one", each)
         case.measure()
     for session in sessions:
         session.close()

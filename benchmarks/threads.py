@@ -22,8 +22,6 @@ import argparse
 import statistics
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,7 +29,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from _harness import Benchmark, optional
+from _harness import Benchmark, at_once, optional
 from _networks import LIGHT, Job, names
 from _peers import RUNTIMES, Unavailable
 from _trial import prepared
@@ -80,25 +78,7 @@ def idle() -> Iterator[None]:
 def side_by_side(job: Job, threads: int) -> Callable[[int], float]:
     """Seconds for a run of each of two sessions that run at once; the mean of n."""
     both = [RUNTIMES["qnnrt"](job, threads) for _ in range(2)]
-
-    def sample(n: int) -> float:
-        start = threading.Barrier(3)
-
-        def work(call: Callable[[], object]) -> None:
-            start.wait()
-            for _ in range(n):
-                call()
-
-        workers = [threading.Thread(target=work, args=(way.call,)) for way in both]
-        for worker in workers:
-            worker.start()
-        start.wait()
-        begin = time.perf_counter()
-        for worker in workers:
-            worker.join()
-        return (time.perf_counter() - begin) / n
-
-    return sample
+    return at_once(*(way.call for way in both))
 
 
 def label_of(job: Job) -> str:
