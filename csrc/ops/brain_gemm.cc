@@ -30,12 +30,22 @@ constexpr size_t kWorthwhile = 1024 * 1024;  // products worth a thread, about 1
 
 size_t Rounded(size_t count, size_t to) { return (count + to - 1) / to * to; }
 
-// Tiles are read whole, pairs too: where A ends before, it is copied, with zeros behind it.
-struct Padded {
-  size_t rows, depth;
-  Padded(size_t m, size_t k)
+size_t BlockRows() { return HasTiles() ? kBlockTiles * kTileRows : kBlockRows; }
+
+// Tiles are read whole, pairs too: rows of A that end before are copied, with zeros behind them.
+struct Copied {
+  size_t first, rows;  // of A, and how many there are then
+  size_t depth;        // of each row
+  Copied(size_t m, size_t k)
       : rows(HasTiles() ? Rounded(m, kTileRows) : m),
-        depth(Rounded(k, HasTiles() ? kTileDepth : 2)) {}
+        depth(Rounded(k, HasTiles() ? kTileDepth : 2)) {
+    if (depth != k) {
+      first = 0;
+    } else {
+      first = rows != m ? m / BlockRows() * BlockRows() : rows;
+    }
+  }
+  size_t count() const { return rows - first; }
 };
 
 // Some rows of A times some of the depth of a panel.
@@ -44,8 +54,8 @@ struct Part {
   size_t lda;
   const uint32_t* b;
   size_t pairs;
-  bool first;  // else to be added to what C holds
-  float* c;    // kColumns from row to row
+  const float* bias;  // of kColumns; null: to be added to what C holds
+  float* c;           // kColumns from row to row
 };
 
 template <int kR, int kV>
@@ -55,7 +65,8 @@ QNNRT_BF16 void MultiplyRows(const Part& p) {
   for (size_t i = 0; i < kR; ++i) {
 #pragma GCC unroll 2
     for (size_t v = 0; v < kV; ++v) {
-      sum[i][v] = p.first ? _mm512_setzero_ps() : _mm512_loadu_ps(p.c + i * kColumns + v * kVector);
+      const float* from = p.bias != nullptr ? p.bias : p.c + i * kColumns;
+      sum[i][v] = _mm512_loadu_ps(from + v * kVector);
     }
   }
   const uint16_t* a[kR];
@@ -91,21 +102,21 @@ constexpr MultiplyFn kMultiply[kRows] = {
 
 // `rows` rows of A from `a` on times a panel.
 void InRegisters(const uint16_t* a, size_t lda, size_t rows, const uint32_t* panel, size_t pairs,
-                 size_t columns, float* c) {
+                 size_t columns, const float* bias, float* c) {
   // Half of a panel takes half of the time where no more columns are wanted.
   const MultiplyFn* multiply = columns <= kVector ? kMultiply<1> : kMultiply<2>;
   for (size_t k = 0; k == 0 || k < pairs; k += kDepthBlock) {
     for (size_t m = 0; m < rows; m += kRows) {
       multiply[std::min(kRows, rows - m) - 1]({a + m * lda + 2 * k, lda, panel + k * kColumns,
-                                               std::min(kDepthBlock, pairs - k), k == 0,
-                                               c + m * kColumns});
+                                               std::min(kDepthBlock, pairs - k),
+                                               k == 0 ? bias : nullptr, c + m * kColumns});
     }
   }
 }
 
 // The same on matrix tiles.
 void InTiles(const uint16_t* a, size_t lda, size_t rows, const uint32_t* panel, size_t pairs,
-             float* c) {
+             const float* bias, float* c) {
   constexpr size_t kPairs = kTileDepth / 2;
   const size_t whole = pairs / kPairs, left = pairs % kPairs;
   TileProduct p = {};
@@ -118,6 +129,7 @@ void InTiles(const uint16_t* a, size_t lda, size_t rows, const uint32_t* panel, 
   p.row_tiles = TilesOf(rows, kTileRows);
   p.column_tiles = kColumns / kTileColumns;
   p.depth_tiles = whole;
+  p.bias = bias;
   MultiplyTiles(p);
   if (left == 0) return;
   alignas(64) uint32_t last[kPairs * kColumns] = {};
@@ -134,44 +146,44 @@ void InTiles(const uint16_t* a, size_t lda, size_t rows, const uint32_t* panel, 
 bool HasBrainGemm() { return CpuRoundsBrains() && Simd().columns == kColumns; }
 
 size_t BrainGemmScratch(size_t m, size_t k) {
-  const Padded padded(m, k);
-  if (padded.rows == m && padded.depth == k) return 0;
-  return ScratchRoom(padded.rows * padded.depth * sizeof(uint16_t));
+  const Copied copied(m, k);
+  return copied.count() == 0 ? 0 : ScratchRoom(copied.count() * copied.depth * sizeof(uint16_t));
 }
 
 void RunBrainGemm(const BrainGemm& g, void* scratch, const Threads& threads,
                   FunctionRef<void(const BrainBlock&)> store) {
-  const Padded padded(g.m, g.k);
-  const uint16_t* a = g.a;
-  if (BrainGemmScratch(g.m, g.k) != 0) {
-    uint16_t* copy = static_cast<uint16_t*>(scratch);
-    const size_t grain = std::max<size_t>(1, 64 * 1024 / std::max<size_t>(1, padded.depth));
-    threads.For(padded.rows, grain, [&](size_t begin, size_t end) {
-      for (size_t m = begin; m < end; ++m) {
-        uint16_t* to = copy + m * padded.depth;
-        const size_t count = m < g.m ? g.k : 0;
+  const Copied copied(g.m, g.k);
+  const size_t lda = copied.depth;
+  uint16_t* copy = static_cast<uint16_t*>(scratch);
+  if (copied.count() != 0) {
+    const size_t grain = std::max<size_t>(1, 64 * 1024 / std::max<size_t>(1, lda));
+    threads.For(copied.count(), grain, [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) {
+        const size_t m = copied.first + i, count = m < g.m ? g.k : 0;
+        uint16_t* to = copy + i * lda;
         std::copy_n(g.a + (count == 0 ? 0 : m * g.k), count, to);
-        std::fill(to + count, to + padded.depth, uint16_t{0});
+        std::fill(to + count, to + lda, uint16_t{0});
       }
     });
-    a = copy;
   }
   const bool tiles = HasTiles();
-  const size_t pairs = (g.k + 1) / 2, lda = padded.depth;
-  const size_t rows = tiles ? kBlockTiles * kTileRows : kBlockRows;
+  const size_t pairs = (g.k + 1) / 2, rows = BlockRows();
   const size_t blocks = (g.m + rows - 1) / rows;  // of a panel
   const size_t work = std::max<size_t>(1, std::min(rows, g.m) * kColumns * g.k);
   const auto run = [&](size_t begin, size_t end) {
     alignas(64) float c[kBlockRows * kColumns];
+    alignas(64) float bias[kColumns] = {};
     static_assert(kBlockTiles * kTileRows <= kBlockRows);
     for (size_t i = begin; i < end; ++i) {
       const size_t m0 = i % blocks * rows, n0 = i / blocks * kColumns;
       const size_t count = std::min(rows, g.m - m0), columns = std::min(kColumns, g.n - n0);
       const uint32_t* panel = g.packed + i / blocks * pairs * kColumns;
+      const uint16_t* a = m0 < copied.first ? g.a + m0 * lda : copy + (m0 - copied.first) * lda;
+      if (g.bias != nullptr) std::copy_n(g.bias + n0, columns, bias);
       if (tiles) {
-        InTiles(a + m0 * lda, lda, count, panel, pairs, c);
+        InTiles(a, lda, count, panel, pairs, bias, c);
       } else {
-        InRegisters(a + m0 * lda, lda, count, panel, pairs, columns, c);
+        InRegisters(a, lda, count, panel, pairs, columns, bias, c);
       }
       store({m0, count, n0, columns, c, kColumns});
     }

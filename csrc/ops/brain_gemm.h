@@ -12,13 +12,16 @@ namespace qnnrt {
 // Whether this processor multiplies BFLOAT_16 (AVX512-BF16, AMX). QNNRT_ISA leaves it out.
 bool HasBrainGemm();
 
-// C[m, n] = A[m, k] x B[k, n]. Up to some hundred rows: all of A goes by for each few columns of B.
+// C[m, n] = A[m, k] x B[k, n] + bias[n]. Up to some hundred rows: all of A goes by for each few
+// columns of B.
 struct BrainGemm {
   size_t m, n, k;
   const uint16_t* a;
   const uint32_t* packed;  // PackBrains
+  const float* bias;       // null: none
 };
-// Some of C, `ldc` floats from row to row, which may be changed.
+// Some of C, `ldc` floats from row to row, which may be changed. No rows lie between others where
+// `columns` is `ldc`.
 struct BrainBlock {
   size_t m0, rows, n0, columns;
   float* c;

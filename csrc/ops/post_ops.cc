@@ -51,12 +51,40 @@ void PostOps::Apply(const ExecArgs& args, float* values, size_t offset, size_t c
     } else if (addends_[k] == nullptr) {
       Simd().add(values, static_cast<const float*>(args.in[op.input]) + offset, count);
     } else {
-      const uint16_t* addend = static_cast<const uint16_t*>(args.in[op.input]) + offset;
-      alignas(64) float wide[kFloatBlock];
-      for (size_t i = 0; i < count; i += kFloatBlock) {
-        const size_t n = std::min(kFloatBlock, count - i);
-        addends_[k]->widen(addend + i, wide, n);
-        Simd().add(values + i, wide, n);
+      AddNarrow(k, args, values, offset, count);
+    }
+  }
+}
+
+void PostOps::AddNarrow(size_t k, const ExecArgs& args, float* values, size_t offset,
+                        size_t count) const {
+  const uint16_t* addend = static_cast<const uint16_t*>(args.in[ops_[k].input]) + offset;
+  alignas(64) float wide[kFloatBlock];
+  for (size_t i = 0; i < count; i += kFloatBlock) {
+    const size_t n = std::min(kFloatBlock, count - i);
+    addends_[k]->widen(addend + i, wide, n);
+    Simd().add(values + i, wide, n);
+  }
+}
+
+void PostOps::Apply(const ExecArgs& args, const OutputBlock& b) const {
+  for (size_t k = 0; k < ops_.size(); ++k) {
+    const PostOp& op = ops_[k];
+    if (op.kind != PostOp::Kind::kAdd) {
+      const bool dense = b.columns == b.ld;
+      const size_t calls = dense ? 1 : b.rows, count = dense ? b.rows * b.columns : b.columns;
+      for (size_t i = 0; i < calls; ++i) {
+        ApplyActivation(op.activation, b.values + i * b.ld, count, op.alpha, op.beta);
+      }
+    } else if (addends_[k] == nullptr) {
+      Simd().add_block(b.values, b.ld, static_cast<const float*>(args.in[op.input]) + b.offset,
+                       b.stride, b.rows, b.columns);
+    } else if (addends_[k] == NarrowFloatOf(QNN_DATATYPE_BFLOAT_16)) {
+      const uint16_t* addend = static_cast<const uint16_t*>(args.in[op.input]) + b.offset;
+      Simd().brain.add_block(b.values, b.ld, addend, b.stride, b.rows, b.columns);
+    } else {
+      for (size_t i = 0; i < b.rows; ++i) {
+        AddNarrow(k, args, b.values + i * b.ld, b.offset + i * b.stride, b.columns);
       }
     }
   }

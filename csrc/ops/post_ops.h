@@ -14,16 +14,27 @@ namespace qnnrt {
 void ApplyActivation(Activation a, float* x, size_t count, float alpha, float beta);
 const char* PostOpName(const PostOp& op);
 
+// Rows of `columns` values, `ld` apart, of a node's output: the first is element `offset` of it,
+// and `stride` elements lie from row to row.
+struct OutputBlock {
+  float* values;
+  size_t ld, rows, columns;
+  size_t offset, stride;
+};
+
 // values[i] is element `offset + i` of the node's output, in memory order.
 class PostOps {
  public:
   explicit PostOps(const Node& node);
   bool empty() const { return ops_.empty(); }
   void Apply(const ExecArgs& args, float* values, size_t offset, size_t count) const;
+  void Apply(const ExecArgs& args, const OutputBlock& block) const;
   // The limits that they set, if that is all: infinities where there are none.
   std::optional<Limits> Clamps() const;
 
  private:
+  void AddNarrow(size_t k, const ExecArgs& args, float* values, size_t offset, size_t count) const;
+
   std::vector<PostOp> ops_;
   std::vector<const NarrowFloat*> addends_;  // of each op; null: FLOAT_32, or none
 };

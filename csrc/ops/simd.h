@@ -133,6 +133,8 @@ struct SimdKernels {
   // out += sum over `rows` (1 to 8) of factors[r] * (row r of x, `ldx` apart)
   void (*add_rows)(float* out, const float* x, size_t ldx, const float* factors, size_t rows,
                    size_t count);
+  // c += x, in `rows` of `columns`; their rows are `ldc` and `ldx` apart
+  void (*add_block)(float* c, size_t ldc, const float* x, size_t ldx, size_t rows, size_t columns);
   void (*scale)(float* out, const float* x, float s, size_t count);  // out = s * x
   // out = x * w + b
   void (*affine)(float* out, const float* x, const float* w, const float* b, size_t count);
@@ -164,6 +166,11 @@ struct SimdKernels {
     void (*rounded_affine)(uint16_t* out, const uint16_t* x, const float* shift, const float* w,
                            const float* b, size_t count);  // the same, rounded
     void (*clamp)(uint16_t* out, const uint16_t* x, float low, float high, size_t count);
+    void (*add_block)(float* c, size_t ldc, const uint16_t* x, size_t ldx, size_t rows,
+                      size_t columns);
+    // out = c, rounded
+    void (*store_block)(uint16_t* out, size_t ldo, const float* c, size_t ldc, size_t rows,
+                        size_t columns);
     // out = a op b: [0] of b in BFLOAT_16, [1] of b in FLOAT_32
     BrainLoops add[2], subtract[2], multiply[2], divide[2];
   } brain;

@@ -105,6 +105,14 @@ QNNRT_AMX void Block(const TileProduct& p, const uint16_t* b, float* c) {
       _tile_loadd(2, c + kTileRows * p.ldc, ldc);
       if constexpr (kColumnTiles > 1) _tile_loadd(3, c + kTileRows * p.ldc + kTileColumns, ldc);
     }
+  } else if (p.bias != nullptr) {
+    const float* bias = p.bias + (c - p.c);
+    _tile_loadd(0, bias, 0);  // one row, sixteen times
+    if constexpr (kColumnTiles > 1) _tile_loadd(1, bias + kTileColumns, 0);
+    if constexpr (kRowTiles > 1) {
+      _tile_loadd(2, bias, 0);
+      if constexpr (kColumnTiles > 1) _tile_loadd(3, bias + kTileColumns, 0);
+    }
   } else {
     _tile_zero(0);
     if constexpr (kColumnTiles > 1) _tile_zero(1);

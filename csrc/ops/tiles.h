@@ -56,7 +56,8 @@ struct TileProduct {
   // From two rows of B, side by side, to the next two: the tiles of columns lie beside each other
   // then. 0: one behind the other.
   size_t ldb = 0;
-  bool accumulate = false;  // add to what C holds
+  bool accumulate = false;      // add to what C holds
+  const float* bias = nullptr;  // else what the sums begin with, a value for each column; null: 0
 };
 void MultiplyTiles(const TileProduct& p);
 

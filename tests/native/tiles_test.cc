@@ -49,7 +49,8 @@ TEST(ColumnsBesideEachOtherAndOneBehindTheOther) {
             b[beside ? one_row : tile * kTileElements + in_tile] = Brain(At(k, n, 5));
           }
         }
-        std::vector<float> c(row_tiles * kTileRows * kColumns, 1.0f);
+        std::vector<float> c(row_tiles * kTileRows * kColumns, 1.0f), bias(kColumns);
+        for (size_t n = 0; n < kColumns; ++n) bias[n] = static_cast<float>(n);
         TileProduct p = {};
         p.a = a.data();
         p.lda = kDepth;
@@ -63,10 +64,17 @@ TEST(ColumnsBesideEachOtherAndOneBehindTheOther) {
         MultiplyTiles(p);
         p.accumulate = true;  // twice the product then
         MultiplyTiles(p);
+        std::vector<float> biased(c.size(), 1.0f);
+        p.c = biased.data();
+        p.accumulate = false;
+        p.bias = bias.data();
+        MultiplyTiles(p);
         for (size_t m = 0; m < row_tiles * kTileRows; ++m) {
           for (size_t n = 0; n < kColumns; ++n) {
             const bool computed = n < column_tiles * kTileColumns;
-            CHECK_EQ(c[m * kColumns + n], computed ? 2 * Sum(m, n, kDepth) : 1.0f);
+            const float sum = Sum(m, n, kDepth);
+            CHECK_EQ(c[m * kColumns + n], computed ? 2 * sum : 1.0f);
+            CHECK_EQ(biased[m * kColumns + n], computed ? bias[n] + sum : 1.0f);
           }
         }
       }

@@ -9,9 +9,13 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from session.test_precision import chain
+from session.test_precision_kernels import numbers, rounded
 
 from qnnrt import Session
+from qnnrt.model import Node
 from qnnrt.qnn import shared_weights
+from support import reference
 from support.one_node import case
 
 DEPTH = 1500
@@ -72,6 +76,34 @@ def test_a_chunk_of_rows_reads_the_same_weights(
         (got,) = session.run(made.feeds).values()
     room = np.abs(x) @ np.abs(w if across else w.T) + 1
     assert np.abs((got - wanted) / room).max() <= 2e-6
+
+
+@pytest.mark.parametrize(("rows", "depth"), CHUNKS)
+@pytest.mark.parametrize("columns", [1024, 1003])
+@pytest.mark.parametrize("bias", [False, True])
+def test_what_follows_a_chunk_is_done_to_its_blocks(
+    rows: int, depth: int, columns: int, bias: bool
+) -> None:
+    x, z, b = numbers(1, rows, depth), numbers(2, rows, columns), numbers(3, columns)
+    w, v = numbers(4, columns, depth) / 32, numbers(5, 8, columns)
+    model = chain(
+        Node("one", "ElementWiseNeg", ["x"], ["a"], {}),
+        Node("two", "ElementWiseNeg", ["x2"], ["r"], {}),
+        Node("product", "FullyConnected", ["a", "w"] + ["b"] * bias, ["c"], {}),
+        Node("sum", "ElementWiseAdd", ["c", "r"], ["s"], {}),
+        Node("gelu", "Gelu", ["s"], ["g"], {}),
+        Node("next", "FullyConnected", ["g", "v"], ["y"], {}),
+        x=x.shape, x2=z.shape, a=x.shape, r=z.shape, w=w, v=v, c=z.shape, s=z.shape, g=z.shape,
+        y=(rows, 8), **({"b": b} if bias else {}),
+    )  # fmt: skip
+    with Session(model, precision="bfloat16", threads=2) as session:
+        (got,) = session.run({"x": x, "x2": z}).values()
+        steps = json.loads(session.graph.describe() or "")["steps"]
+    assert [s["op"] for s in steps].count("FullyConnected") == len(steps) - 2
+    x, z, w, v = (rounded(t).astype(np.float64) for t in (x, z, w, v))
+    g = reference.of("Gelu", [-x @ w.T + b * bias - z], {})
+    room = 2**-8 * (np.abs(g) @ np.abs(v.T)) + 1e-3
+    assert np.abs((got - g @ v.T) / room).max() <= 1
 
 
 @pytest.mark.skipif(

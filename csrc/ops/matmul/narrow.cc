@@ -56,16 +56,25 @@ class NarrowMatMul final : public Kernel {
       RunHalves(args);
       return {};
     }
-    const BrainGemm gemm = {g_.m, g_.n, g_.k, static_cast<const uint16_t*>(args.in[0]),
-                            static_cast<const uint32_t*>(packed_->data())};
-    RunBrainGemm(gemm, args.scratch, args.threads,
-                 [&](const BrainBlock& block) { Store(args, block); });
+    char* scratch = static_cast<char*>(args.scratch);
+    const float* bias = nullptr;
+    if (has_bias_) {
+      bias = bias_.Read(args.in[2], 0, g_.n,
+                        reinterpret_cast<float*>(scratch + BrainGemmScratch(g_.m, g_.k)));
+    }
+    const BrainGemm gemm = {g_.m,
+                            g_.n,
+                            g_.k,
+                            static_cast<const uint16_t*>(args.in[0]),
+                            static_cast<const uint32_t*>(packed_->data()),
+                            bias};
+    RunBrainGemm(gemm, scratch, args.threads, [&](const BrainBlock& block) { Store(args, block); });
     return {};
   }
 
   size_t ScratchBytes() const override {
     if (g_.m > 1 && half_) return a_.narrow() ? RowRoom(g_.m * g_.k) : 0;
-    if (g_.m > 1) return BrainGemmScratch(g_.m, g_.k);
+    if (g_.m > 1) return BrainGemmScratch(g_.m, g_.k) + (widens_bias() ? RowRoom(g_.n) : 0);
     return (a_.narrow() ? RowRoom(g_.k) : 0) + (widens_bias() ? RowRoom(g_.n) : 0) +
            (out_.narrow() ? RowRoom(g_.n) : 0);
   }
@@ -124,24 +133,33 @@ class NarrowMatMul final : public Kernel {
             for (size_t i = 0; i < count; ++i) {
               MultiplyHalfPanel(a, g_.m, g_.k, halves() + (p + i) * g_.k * nr, c + i * nr, ldc);
             }
-            Store(args, {0, g_.m, p * nr, std::min(ldc, g_.n - p * nr), c, ldc});
+            const BrainBlock block = {0, g_.m, p * nr, std::min(ldc, g_.n - p * nr), c, ldc};
+            if (has_bias_) AddBias(args, block);
+            Store(args, block);
           }
         });
   }
 
-  void Store(const ExecArgs& args, const BrainBlock& block) const {
+  void AddBias(const ExecArgs& args, const BrainBlock& block) const {
     float buffer[kMostColumns];
-    const float* bias =
-        has_bias_ ? bias_.Read(args.in[2], block.n0, block.columns, buffer) : nullptr;
+    const float* bias = bias_.Read(args.in[2], block.n0, block.columns, buffer);
+    Simd().add_block(block.c, block.ldc, bias, 0, block.rows, block.columns);
+  }
+
+  void Store(const ExecArgs& args, const BrainBlock& block) const {
+    const size_t at = block.m0 * g_.n + block.n0;
+    post_ops_.Apply(args, {block.c, block.ldc, block.rows, block.columns, at, g_.n});
+    if (out_.narrow() && !half_) {
+      Simd().brain.store_block(static_cast<uint16_t*>(args.out[0]) + at, g_.n, block.c, block.ldc,
+                               block.rows, block.columns);
+      return;
+    }
     for (size_t i = 0; i < block.rows; ++i) {
-      float* row = block.c + i * block.ldc;
-      if (bias != nullptr) Simd().add(row, bias, block.columns);
-      const size_t at = (block.m0 + i) * g_.n + block.n0;
-      if (!post_ops_.empty()) post_ops_.Apply(args, row, at, block.columns);
+      const float* row = block.c + i * block.ldc;
       if (out_.narrow()) {
-        out_.Store(row, args.out[0], at, block.columns);
+        out_.Store(row, args.out[0], at + i * g_.n, block.columns);
       } else {
-        std::copy_n(row, block.columns, static_cast<float*>(args.out[0]) + at);
+        std::copy_n(row, block.columns, static_cast<float*>(args.out[0]) + at + i * g_.n);
       }
     }
   }
