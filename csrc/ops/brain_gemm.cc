@@ -114,10 +114,17 @@ void InRegisters(const uint16_t* a, size_t lda, size_t rows, const uint32_t* pan
   }
 }
 
+// The part of the next panel that a block fetches: all blocks together fetch it whole. Weights that
+// come from memory are waited for by the first block of each panel else.
+struct Ahead {
+  const uint32_t* panel;
+  size_t block, blocks;
+};
+
 // The same on matrix tiles.
 void InTiles(const uint16_t* a, size_t lda, size_t rows, const uint32_t* panel, size_t pairs,
-             const float* bias, float* c) {
-  constexpr size_t kPairs = kTileDepth / 2;
+             const float* bias, float* c, const Ahead& ahead) {
+  constexpr size_t kPairs = kTileDepth / 2, kTileLines = kPairs * kColumns * 4 / kLine;
   const size_t whole = pairs / kPairs, left = pairs % kPairs;
   TileProduct p = {};
   p.a = a;
@@ -130,6 +137,9 @@ void InTiles(const uint16_t* a, size_t lda, size_t rows, const uint32_t* panel, 
   p.column_tiles = kColumns / kTileColumns;
   p.depth_tiles = whole;
   p.bias = bias;
+  p.ahead_lines = (kTileLines + ahead.blocks - 1) / ahead.blocks;
+  p.ahead =
+      reinterpret_cast<const char*>(ahead.panel) + ahead.block * p.ahead_lines * whole * kLine;
   MultiplyTiles(p);
   if (left == 0) return;
   alignas(64) uint32_t last[kPairs * kColumns] = {};
@@ -137,6 +147,7 @@ void InTiles(const uint16_t* a, size_t lda, size_t rows, const uint32_t* panel, 
   p.a += whole * kTileDepth;
   p.b = reinterpret_cast<const uint16_t*>(last);
   p.depth_tiles = 1;
+  p.ahead_lines = 0;
   p.accumulate = true;
   MultiplyTiles(p);
 }
@@ -168,6 +179,7 @@ void RunBrainGemm(const BrainGemm& g, void* scratch, const Threads& threads,
   }
   const bool tiles = HasTiles();
   const size_t pairs = (g.k + 1) / 2, rows = BlockRows();
+  const size_t panels = PackedPanels(g.n);
   const size_t blocks = (g.m + rows - 1) / rows;  // of a panel
   const size_t work = std::max<size_t>(1, std::min(rows, g.m) * kColumns * g.k);
   const auto run = [&](size_t begin, size_t end) {
@@ -181,14 +193,15 @@ void RunBrainGemm(const BrainGemm& g, void* scratch, const Threads& threads,
       const uint16_t* a = m0 < copied.first ? g.a + m0 * lda : copy + (m0 - copied.first) * lda;
       if (g.bias != nullptr) std::copy_n(g.bias + n0, columns, bias);
       if (tiles) {
-        InTiles(a, lda, count, panel, pairs, bias, c);
+        const uint32_t* next = panel + (i / blocks + 1 < panels ? pairs * kColumns : 0);
+        InTiles(a, lda, count, panel, pairs, bias, c, {next, i % blocks, blocks});
       } else {
         InRegisters(a, lda, count, panel, pairs, columns, bias, c);
       }
       store({m0, count, n0, columns, c, kColumns});
     }
   };
-  threads.For(PackedPanels(g.n) * blocks, std::max<size_t>(1, kWorthwhile / work),
+  threads.For(panels * blocks, std::max<size_t>(1, kWorthwhile / work),
               [&](size_t begin, size_t end) {
                 if (!tiles) return run(begin, end);
                 const TileScope scope;

@@ -120,6 +120,7 @@ QNNRT_AMX void Block(const TileProduct& p, const uint16_t* b, float* c) {
     if constexpr (kRowTiles > 1 && kColumnTiles > 1) _tile_zero(3);
   }
   const uint16_t* a = p.a;
+  const char* ahead = static_cast<const char*>(p.ahead);
   for (size_t k = 0; k < p.depth_tiles; ++k, a += kTileDepth, b += kTileDepth / 2 * pairs) {
     _tile_loadd(4, a, lda);
     _tile_loadd(6, b, ldb);
@@ -133,6 +134,7 @@ QNNRT_AMX void Block(const TileProduct& p, const uint16_t* b, float* c) {
       _tile_dpbf16ps(1, 4, 7);
       if constexpr (kRowTiles > 1) _tile_dpbf16ps(3, 5, 7);
     }
+    for (size_t i = 0; i < p.ahead_lines; ++i, ahead += kLine) _mm_prefetch(ahead, _MM_HINT_T1);
   }
   _tile_stored(0, c, ldc);
   if constexpr (kColumnTiles > 1) _tile_stored(1, c + kTileColumns, ldc);

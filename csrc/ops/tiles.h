@@ -22,6 +22,8 @@ constexpr size_t kTileColumns = 16;                       // of operands B and o
 constexpr size_t kTileDepth = 32;                         // of operands
 constexpr size_t kTileElements = kTileRows * kTileDepth;  // of an operand, 1 KiB
 
+constexpr size_t kLine = 64;  // bytes of a cache's line
+
 inline size_t TilesOf(size_t count, size_t size) { return (count + size - 1) / size; }
 
 // While it lives, the thread's tiles are set up for MultiplyTiles. Only where HasTiles.
@@ -56,6 +58,10 @@ struct TileProduct {
   // From two rows of B, side by side, to the next two: the tiles of columns lie beside each other
   // then. 0: one behind the other.
   size_t ldb = 0;
+  // What is read next, fetched into the second cache meanwhile: so many lines for each tile of the
+  // depth.
+  const void* ahead = nullptr;
+  size_t ahead_lines = 0;
   bool accumulate = false;      // add to what C holds
   const float* bias = nullptr;  // else what the sums begin with, a value for each column; null: 0
 };
