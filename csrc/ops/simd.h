@@ -135,6 +135,9 @@ struct SimdKernels {
                    size_t count);
   // c += x, in `rows` of `columns`; their rows are `ldc` and `ldx` apart
   void (*add_block)(float* c, size_t ldc, const float* x, size_t ldx, size_t rows, size_t columns);
+  // out = c, in rows as well
+  void (*store_block)(float* out, size_t ldo, const float* c, size_t ldc, size_t rows,
+                      size_t columns);
   void (*scale)(float* out, const float* x, float s, size_t count);  // out = s * x
   // out = x * w + b
   void (*affine)(float* out, const float* x, const float* w, const float* b, size_t count);

@@ -134,6 +134,31 @@ def test_a_transposed_operand_becomes_a_parameter_of_the_product() -> None:
     assert model.op_counts() == {"MatMul": 1}
 
 
+def test_heads_move_in_whole_rows_before_a_product() -> None:
+    """They have to move anyway: then not the elements of a row, and the product reads it plainly.
+    What need not move stays, and the product turns it."""
+    nodes = [
+        node("Transpose", ["x"], ["t"], perm=[0, 2, 1, 3]),
+        node("Reshape", ["t", "joined"], ["r"]),
+        node("MatMul", ["r", "w"], ["y"]),
+        node("Transpose", ["x"], ["u"], perm=[0, 3, 1, 2]),
+        node("Reshape", ["u", "rows"], ["s"]),
+        node("MatMul", ["s", "v"], ["z"]),
+    ]
+    constants = {
+        "joined": np.array([2, 6, 20], np.int64),
+        "rows": np.array([2, 5, 24], np.int64),
+        "w": random(1, 20, 7),
+        "v": random(2, 24, 3),
+    }
+    proto = make(nodes, {"x": (2, 4, 6, 5)}, ["y", "z"], constants)
+    model = agree(proto, {"x": random(3, 2, 4, 6, 5)})
+    (moved,) = (n for n in model.nodes if n.type == "Transpose")
+    assert list(moved.params["perm"]) == [0, 2, 1, 3]
+    products = [n.params["transpose_in0"] for n in model.nodes if n.type == "MatMul"]
+    assert products == [False, True]
+
+
 def test_scales_of_other_frameworks_join_the_normalization() -> None:
     names = ("scale", "bias", "mean", "variance")
     nodes = [

@@ -149,17 +149,15 @@ class NarrowMatMul final : public Kernel {
   void Store(const ExecArgs& args, const BrainBlock& block) const {
     const size_t at = block.m0 * g_.n + block.n0;
     post_ops_.Apply(args, {block.c, block.ldc, block.rows, block.columns, at, g_.n});
-    if (out_.narrow() && !half_) {
+    if (!out_.narrow()) {
+      Simd().store_block(static_cast<float*>(args.out[0]) + at, g_.n, block.c, block.ldc,
+                         block.rows, block.columns);
+    } else if (!half_) {
       Simd().brain.store_block(static_cast<uint16_t*>(args.out[0]) + at, g_.n, block.c, block.ldc,
                                block.rows, block.columns);
-      return;
-    }
-    for (size_t i = 0; i < block.rows; ++i) {
-      const float* row = block.c + i * block.ldc;
-      if (out_.narrow()) {
-        out_.Store(row, args.out[0], at + i * g_.n, block.columns);
-      } else {
-        std::copy_n(row, block.columns, static_cast<float*>(args.out[0]) + at + i * g_.n);
+    } else {
+      for (size_t i = 0; i < block.rows; ++i) {
+        out_.Store(block.c + i * block.ldc, args.out[0], at + i * g_.n, block.columns);
       }
     }
   }

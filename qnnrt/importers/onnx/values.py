@@ -94,6 +94,16 @@ class Value:
         return cast(np.ndarray, self.data)
 
 
+def _run(v: Value, perm: Perm) -> int:
+    """Elements that stay beside each other when a tensor is put into an order."""
+    count = 1
+    for old, new in zip(reversed(v.perm), reversed(perm), strict=True):
+        if old != new:
+            break
+        count *= v.shape[new]
+    return count
+
+
 @dataclass(eq=False, slots=True)
 class Items:
     """A sequence of tensors."""
@@ -290,7 +300,10 @@ class Builder:
             return self.plain(v)
         order = sorted(groups, key=lambda g: min(base.perm.index(d) for d in g[0]))
         units = [i for i, d in enumerate(base.shape) if d == 1]
-        moved = self.with_perm(base, (*units, *(d for g in order for d in g[0])))
+        perm = (*units, *(d for g in order for d in g[0]))
+        if _run(base, perm) < _run(base, identity(base.rank)):
+            return self.plain(v)  # has to move anyway, and moves in longer runs
+        moved = self.with_perm(base, perm)
         out_units = [i for i, d in enumerate(v.shape) if d == 1]
         return self._reshaped(moved, v.shape, (*out_units, *(d for g in order for d in g[1])))
 
