@@ -1,8 +1,12 @@
-// The call of a model library's composeGraphs. Header only; part of the binding.
+// The calls of a model library's functions. Header only; part of the binding.
 #pragma once
 
+#include <cxxabi.h>
+
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
+#include <exception>
 #include <type_traits>
 
 #include "abi/qnn_model.h"
@@ -32,17 +36,48 @@ using ComposeFn = ModelError_t (*)(Qnn_BackendHandle_t, ComposingTable, Qnn_Cont
                                    const GraphConfigInfo_t**, uint32_t, GraphInfo_t***, uint32_t*,
                                    bool, QnnLog_Callback_t, QnnLog_Level_t);
 
+// The C++ exception that ended a call; what() of it, cut off where it is longer.
+struct Thrown {
+  bool any = false;
+  char what[512] = {};
+};
+
+// body(), or `failed` and `thrown` filled: above is C, where an exception would end the process.
+template <typename Body>
+int CallLibrary(Thrown* thrown, int failed, Body&& body) {
+  try {
+    return body();
+  } catch (abi::__forced_unwind&) {
+    throw;  // of a thread that ends, which nobody may stop
+  } catch (const std::exception& e) {
+    std::snprintf(thrown->what, sizeof thrown->what, "%s", e.what());
+  } catch (...) {
+    std::snprintf(thrown->what, sizeof thrown->what, "no std::exception");
+  }
+  thrown->any = true;
+  return failed;
+}
+
 // As composeGraphs, with nothing in debug, logCallback and maxLogLevel. An old library without the
 // last two does not look for them.
 inline int ComposeGraphs(void* function, Qnn_BackendHandle_t backend,
                          const QnnInterface_ImplementationV2_32_t& table,
-                         Qnn_ContextHandle_t context, GraphInfo_t*** graphs, uint32_t* count) {
+                         Qnn_ContextHandle_t context, GraphInfo_t*** graphs, uint32_t* count,
+                         Thrown* thrown) {
   // Copied as plain bytes, as a C struct is: a class with a destructor or a copy constructor of its
   // own would be passed by reference.
   static_assert(std::is_trivially_copyable_v<ComposingTable>);
   const ComposingTable padded(table);
-  return static_cast<int>(reinterpret_cast<ComposeFn>(function)(
-      backend, padded, context, nullptr, 0, graphs, count, false, nullptr, QnnLog_Level_t{}));
+  return CallLibrary(thrown, MODEL_UNKNOWN_ERROR, [&] {
+    return static_cast<int>(reinterpret_cast<ComposeFn>(function)(
+        backend, padded, context, nullptr, 0, graphs, count, false, nullptr, QnnLog_Level_t{}));
+  });
+}
+
+inline int FreeGraphsInfo(QnnModel_FreeGraphsInfoFn_t function, GraphInfo_t*** graphs,
+                          uint32_t count, Thrown* thrown) {
+  return CallLibrary(thrown, MODEL_UNKNOWN_ERROR,
+                     [&] { return static_cast<int>(function(graphs, count)); });
 }
 
 }  // namespace qnnrt::client

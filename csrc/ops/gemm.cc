@@ -166,36 +166,40 @@ void MultiplyHalfRow(const float* a, size_t k, size_t n, const Half* packed, con
   RunAllPanels(Simd().half_row, a, k, n, packed, k * Simd().columns, from, c, threads);
 }
 
+void MultiplyRows(GemmTile tile, const float* a, size_t lda, size_t rows, float* c, size_t ldc) {
+  const SimdKernels& simd = Simd();
+  const float* from[kMaxTileRows];
+  float* to[kMaxTileRows];
+  tile.a = from;
+  tile.a_stride = kMaxTileRows;
+  tile.taps = 1;
+  tile.c = to;
+  for (size_t m = 0; m < rows; m += simd.rows) {
+    tile.rows = std::min(simd.rows, rows - m);
+    for (size_t i = 0; i < tile.rows; ++i) {
+      from[i] = a + (m + i) * lda;
+      to[i] = c + (m + i) * ldc;
+    }
+    simd.gemm(tile);
+  }
+}
+
 void MultiplyHalfPanel(const float* a, size_t rows, size_t k, const Half* panel, float* c,
                        size_t ldc) {
   constexpr size_t kDepthBlock = 64;  // 8 KiB of floats: they stay in L1 while the rows pass by
   static const NarrowFloat& half = *NarrowFloatOf(QNN_DATATYPE_FLOAT_16);
-  const SimdKernels& simd = Simd();
-  const size_t nr = simd.columns;
+  const size_t nr = Simd().columns;
   alignas(64) float wide[kDepthBlock * kMaxTileColumns];
   const float zeros[kMaxTileColumns] = {};
-  const float* from[kMaxTileRows];
-  float* to[kMaxTileRows];
   GemmTile tile{};
-  tile.a = from;
-  tile.a_stride = kMaxTileRows;
-  tile.taps = 1;
   tile.b = wide;
   tile.ldb = nr;
-  tile.c = to;
   tile.columns = nr;
   for (size_t k0 = 0; k0 == 0 || k0 < k; k0 += kDepthBlock) {
     tile.depth = std::min(kDepthBlock, k - k0);
     half.widen(&panel[k0 * nr].bits, wide, tile.depth * nr);
     tile.bias = k0 == 0 ? zeros : nullptr;
-    for (size_t m = 0; m < rows; m += simd.rows) {
-      tile.rows = std::min(simd.rows, rows - m);
-      for (size_t i = 0; i < tile.rows; ++i) {
-        from[i] = a + (m + i) * k + k0;
-        to[i] = c + (m + i) * ldc;
-      }
-      simd.gemm(tile);
-    }
+    MultiplyRows(tile, a + k0, k, rows, c, ldc);
   }
 }
 

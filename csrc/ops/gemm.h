@@ -74,6 +74,10 @@ GemmUnits CutGemm(const GemmShape& shape, int threads);
 // columns have equal results.
 void RunRow(const GemmShape& shape, size_t first, size_t end, const float* a, float* c);
 
+// Rows of A and of C at equal distances, for a tile whose b, ldb, depth, columns and bias are set;
+// one tap.
+void MultiplyRows(GemmTile tile, const float* a, size_t lda, size_t rows, float* c, size_t ldc);
+
 // One unit. `rows(m, count, tap, taps, a, c)` writes for rows [m, m + count) the start of each
 // tap's row to a[t * kMaxTileRows + i] and of the output row to c[i].
 // `finish(c, rows, n0, columns)` is called for finished rows.

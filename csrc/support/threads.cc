@@ -16,21 +16,12 @@
 #include <utility>
 
 #include "support/clock.h"
+#include "support/cores.h"
 #include "support/pause.h"
 
 namespace qnnrt {
 namespace {
 
-constexpr int kMaxWorkers = 1023;
-// How long a thread polls before it sleeps: long enough to bridge what runs on one thread between
-// two jobs of a graph, and shorter once polling was seen to take a core from others.
-constexpr uint64_t kSpin = 60 * 1000, kShortSpin = 10 * 1000;
-// Two looks at the clock that are this far apart: another thread had the core in between.
-constexpr uint64_t kPreempted = 200 * 1000;
-// For so long the machine counts as loaded then, and the longest where each try found it to be.
-constexpr uint64_t kLoaded = 50 * 1000 * 1000, kLongLoaded = 400 * 1000 * 1000;
-// A worker that wakes twice within this time where the owner of its job runs finds no other core.
-constexpr uint64_t kChance = 5 * 1000 * 1000;
 // A loop of so few pieces, of some 20 us each, is small: it is not even offered on a loaded
 // machine.
 constexpr size_t kFewPieces = 4;
@@ -53,117 +44,6 @@ void FutexWait(Word* word, uint32_t expected, const timespec* limit = nullptr) {
 void FutexWake(Word* word, int count) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAKE_PRIVATE, count, nullptr, nullptr,
           0);
-}
-
-// ---- A loaded machine ----
-// Who waits for a worker that lost its core waits for a time slice of another process, which is
-// longer than most jobs. A worker that finds no core but its owner's takes that from it, to poll
-// for more. While such were seen, that many cores fewer count as there.
-
-std::atomic<uint64_t> g_loaded_until{0};
-std::atomic<uint64_t> g_loaded_for{kLoaded};
-std::atomic<int> g_cores_lost{0};
-
-void LoadSeen(uint64_t now) {
-  const uint64_t until = g_loaded_until.load(std::memory_order_relaxed);
-  uint64_t length = g_loaded_for.load(std::memory_order_relaxed);
-  if (now >= until) {
-    // Soon after it was taken for idle again: the next try comes later.
-    length = now - until < length / 2 ? std::min(2 * length, kLongLoaded) : kLoaded;
-    g_loaded_for.store(length, std::memory_order_relaxed);
-  }
-  g_loaded_until.store(now + length, std::memory_order_relaxed);
-  const int lost = g_cores_lost.load(std::memory_order_relaxed);
-  g_cores_lost.store(std::min(lost + 1, kMaxWorkers), std::memory_order_relaxed);
-}
-
-bool Loaded(uint64_t now) { return now < g_loaded_until.load(std::memory_order_relaxed); }
-
-// Once nothing was seen for long enough, half of them are tried again.
-int CoresLost() {
-  const int lost = g_cores_lost.load(std::memory_order_relaxed);
-  if (lost == 0) return 0;
-  const uint64_t now = MonotonicNanoseconds();
-  if (Loaded(now)) return lost;
-  g_cores_lost.store(lost / 2, std::memory_order_relaxed);
-  if (lost / 2 != 0) {
-    const uint64_t length = g_loaded_for.load(std::memory_order_relaxed);
-    g_loaded_until.store(now + length, std::memory_order_relaxed);
-  }
-  return lost / 2;
-}
-
-// A worker has woken on the core of the job's owner, in its place. Once that may be chance.
-void OwnersCoreSeen() {
-  static std::atomic<uint64_t> before{0};
-  const uint64_t now = MonotonicNanoseconds();
-  if (now - before.exchange(now, std::memory_order_relaxed) < kChance) LoadSeen(now);
-}
-
-// Since when this thread has not slept of its own accord: by the clock, and by what it had computed
-// then. Looked up anew now and then, for the sum of moments not to become large.
-struct Awake {
-  uint64_t since = 0, computed = 0;
-};
-constexpr uint64_t kAwake = 5 * 1000 * 1000;
-QNNRT_OWN_THREAD Awake tl_awake;
-
-uint64_t ComputedNanoseconds() {
-  timespec t;
-  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) != 0) return 0;
-  return static_cast<uint64_t>(t.tv_sec) * 1000 * 1000 * 1000 + static_cast<uint64_t>(t.tv_nsec);
-}
-
-void Slept() { tl_awake = {MonotonicNanoseconds(), ComputedNanoseconds()}; }
-void BeAwake() {
-  if (MonotonicNanoseconds() - tl_awake.since > kAwake) Slept();
-}
-
-// Another thread has slept since then, waiting for this one: was this one without a core, or had it
-// more to do? (That others were on its core for a moment, as the kernel's own threads are, says
-// nothing.)
-void HeldUp(uint64_t since) {
-  const uint64_t now = MonotonicNanoseconds();
-  if (now - since < kPreempted) return;
-  const uint64_t computed = ComputedNanoseconds() - tl_awake.computed;
-  if (now - tl_awake.since > computed + kPreempted) LoadSeen(now);
-}
-
-// Takes this thread from a core, to any other that it may use: false where there is none. A kernel
-// wakes a thread where it ran the last time, or where its waker does, and looks for an idle core
-// only among many: with two that share a cache, one of them busy, never (SIS_UTIL). A worker that
-// came to its owner's core would stay there.
-bool LeaveCore(int core) {
-  cpu_set_t all, others;
-  if (core < 0 || core >= CPU_SETSIZE || sched_getaffinity(0, sizeof all, &all) != 0) return false;
-  others = all;
-  CPU_CLR(static_cast<size_t>(core), &others);
-  if (CPU_COUNT(&others) == 0) return false;
-  const uint64_t before = MonotonicNanoseconds();
-  if (sched_setaffinity(0, sizeof others, &others) != 0) return false;
-  sched_setaffinity(0, sizeof all, &all);
-  const uint64_t now = MonotonicNanoseconds();
-  if (now - before > kPreempted) LoadSeen(now);  // others have that one
-  return true;
-}
-
-// True as soon as ready() is; false when the spin time is over.
-template <typename Ready>
-bool SpinUntil(const Ready& ready) {
-  for (uint64_t end = 0, before = 0;;) {
-    for (int i = 0; i < 64; ++i) {
-      if (ready()) return true;
-      Pause();
-    }
-    const uint64_t now = MonotonicNanoseconds();
-    if (before == 0) {
-      end = now + (Loaded(now) ? kShortSpin : kSpin);
-    } else if (now - before > kPreempted) {
-      LoadSeen(now);
-    }
-    if (now >= end) return false;
-    before = now;
-  }
 }
 
 // Held for a few instructions at a time, by threads that are about to do far more.
@@ -550,7 +430,7 @@ int Threads::DefaultLimit() {
 
 Executing::Executing() {
   g_executing.Add(1);
-  tl_awake = {};  // the caller may have slept
+  MayHaveSlept();
 }
 Executing::~Executing() { g_executing.Add(-1); }
 

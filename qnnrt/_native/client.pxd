@@ -8,7 +8,7 @@ from qnnrt._native.qnn cimport (
     GraphInfo_t, Qnn_BackendHandle_t, Qnn_ContextHandle_t, Qnn_GraphHandle_t, Qnn_NotifyStatus_t,
     Qnn_SignalHandle_t, Qnn_Tensor_t, QnnError_FreeVerboseMessageFn_t,
     QnnError_GetVerboseMessageFn_t, QnnGraph_ExecuteFn_t, QnnInterface_ImplementationV2_32_t,
-    QnnLog_Level_t, va_list
+    QnnLog_Level_t, QnnModel_FreeGraphsInfoFn_t, va_list
 )
 
 
@@ -102,10 +102,17 @@ cdef extern from "client/worker.h" namespace "qnnrt::client" nogil:
 
 
 cdef extern from "client/model_library.h" namespace "qnnrt::client" nogil:
+    cppclass Thrown:
+        bool any
+        const char* what
+
     int ComposeGraphs(
         void* function, Qnn_BackendHandle_t backend,
         const QnnInterface_ImplementationV2_32_t& table, Qnn_ContextHandle_t context,
-        GraphInfo_t*** graphs, uint32_t* count)
+        GraphInfo_t*** graphs, uint32_t* count, Thrown* thrown)
+    int FreeGraphsInfo(
+        QnnModel_FreeGraphsInfoFn_t function, GraphInfo_t*** graphs, uint32_t count,
+        Thrown* thrown)
 
 
 cdef extern from "<unistd.h>" nogil:

@@ -85,7 +85,7 @@ cdef class Composition:
 
     Raises:
         QnnError: the backend refuses something that the library then needs.
-        ModelError: the library fails by itself, or hands out nothing.
+        ModelError: the library fails by itself, throws a C++ exception, or hands out nothing.
     """
 
     cdef ModelLibrary _library
@@ -100,6 +100,7 @@ cdef class Composition:
         cdef Qnn_BackendHandle_t b = _pointer(backend)
         cdef Qnn_ContextHandle_t c = _pointer(context)
         cdef QnnInterface_ImplementationV2_32_t table = provider._fn
+        cdef Thrown thrown
         cdef int code
         global _composing
         self._library, self._provider, self._plan = library, provider, plan
@@ -112,7 +113,8 @@ cdef class Composition:
             _composing = self
             try:
                 with nogil:
-                    code = ComposeGraphs(library._compose, b, table, c, &self._graphs, &self._count)
+                    code = ComposeGraphs(
+                        library._compose, b, table, c, &self._graphs, &self._count, &thrown)
             finally:
                 _composing = None
                 self._plan = None
@@ -121,12 +123,15 @@ cdef class Composition:
         if code != 0:
             self._graphs = NULL  # a failed call has promised nothing about it
         if code != 0 or self._failure is not None:
-            self._fail(code)
+            self._fail(code, thrown)
         self.graphs = self._described()
 
-    cdef int _fail(self, int code) except -1:
-        name = _MODEL_ERRORS.get(code, f"error {code}")
-        said = f"{self._library.path}: {self._library.prefix}_composeGraphs: {name} ({code})"
+    cdef int _fail(self, int code, Thrown& thrown) except -1:
+        said = f"{self._library.path}: {self._library.prefix}_composeGraphs: "
+        if thrown.any:
+            said += f"it threw a C++ exception ({_text(thrown.what)})"
+        else:
+            said += f"{_MODEL_ERRORS.get(code, f'error {code}')} ({code})"
         failure = self._failure
         if failure is None:
             raise errors.ModelError(said)
@@ -156,8 +161,9 @@ cdef class Composition:
         return found
 
     def __dealloc__(self):
+        cdef Thrown thrown  # by what nobody is left to hear of
         if self._graphs != NULL:
-            self._library._free(&self._graphs, self._count)
+            FreeGraphsInfo(self._library._free, &self._graphs, self._count, &thrown)
 
     # ---- called by the library, in the place of the backend's functions
 

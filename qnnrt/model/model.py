@@ -120,7 +120,7 @@ class Model:
     `state` has the inputs that are one tensor with an output, which the graph updates in place:
     input -> output; see `set_state`.
     `byte_activations`: products of floats with constant weights of 4 or 8 bits may round the floats
-    to 8 bits, as an ONNX file says whose `MatMulNBits` all have `accuracy_level` 4.
+    to 8 bits, as an ONNX file says where all such products are `MatMulNBits` of `accuracy_level` 4.
     """
 
     name: str

@@ -28,7 +28,8 @@ from ..qnn.profile import ProfileEvent, Signal
 from ..support.guard import Guard
 from .binding import BoundTensor
 from .options import Choice
-from .session import Session, is_binary
+from .session import Session
+from .session_base import is_binary
 from .shapes import ShapeCache
 from .stats import Stats, added
 

@@ -3,12 +3,13 @@
 //
 // TABLE_ENTRIES: how long the function table of the library's own headers is. OLD_SIGNATURE: the
 // exports lack the last two parameters. VALIDATES: asks about each node before it is added, as the
-// SDK's converter does.
+// SDK's converter does. THROWS: errors of graphs are exceptions, and freeGraphsInfo ends with one.
 #pragma once
 
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -170,6 +171,9 @@ extern "C" __attribute__((visibility("default"))) ModelError_t QnnModel_composeG
     if (graph.error != MODEL_NO_ERROR) {  // what failed hands out nothing
       for (uint32_t i = 0; i < *count; ++i, --live) Graph::Free((*graphs)[i]);
       delete[] * graphs;
+#ifdef THROWS
+      throw std::runtime_error("no graph " + std::string(name));
+#endif
       return graph.error;  // with *graphs as it is: nobody may look at it
     }
     (*graphs)[(*count)++] = graph.Info();
@@ -184,5 +188,8 @@ extern "C" __attribute__((visibility("default"))) ModelError_t QnnModel_freeGrap
   for (uint32_t i = 0; i < count; ++i, --live) Graph::Free((*graphs)[i]);
   delete[] * graphs;
   *graphs = nullptr;
+#ifdef THROWS
+  throw std::runtime_error("all are freed");
+#endif
   return MODEL_NO_ERROR;
 }

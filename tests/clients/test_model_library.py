@@ -422,6 +422,40 @@ def test_an_error_of_the_librarys_own_is_named(tmp_path: Path) -> None:
             qnnrt.Session(path)
 
 
+def test_an_exception_of_the_library_is_an_error(tmp_path: Path) -> None:
+    """With what the backend refused, where it did; and one from freeGraphsInfo does no harm."""
+    source = tmp_path / "throws.cc"
+    source.write_text(
+        "#include <stdexcept>\n#include <string>\n"
+        '#include "abi/qnn_model.h"\n'
+        '#define OUT __attribute__((visibility("default")))\n'
+        "struct Table { void* entries[QNN_INTERFACE_NUM_ENTRIES]; };\n"
+        'extern "C" OUT int QnnModel_composeGraphs(void*, Table, void*, void*, uint32_t, '
+        "GraphInfo_t***, uint32_t*) { throw THROWN; }\n"
+        'extern "C" OUT int QnnModel_freeGraphsInfo(GraphInfo_t***, uint32_t) { return 0; }\n'
+    )
+    builder = Builder(tmp_path)
+    long = 'std::runtime_error(std::string(9999, 120) + "end")'
+    kinds = [('std::out_of_range("no weights")', r"\(no weights\)"), (long, r"\(x{511}\)")]
+    kinds.append(("7", "no std::exception"))
+    for number, (thrown, said) in enumerate(kinds):
+        path = builder.library(source, f"-DTHROWN={thrown}", name=f"throws{number}.so")
+        text = f"QnnModel_composeGraphs: it threw a C\\+\\+ exception .*{said}"
+        with pytest.raises(qnnrt.ModelError, match=text):
+            qnnrt.Session(path)
+    model = relu_model((2, 8))
+    path = library(tmp_path, [model], "-DTHROWS")
+    x = np.ones((2, 8), np.float32)
+    with qnnrt.Session(path) as s:
+        np.testing.assert_array_equal(s.run({"x": x})["y"], x)
+    model.nodes[0] = Node("odd one", "NoSuchOp", ["x"], ["y"])
+    (tmp_path / "odd").mkdir()
+    path = library(tmp_path / "odd", [model], "-DTHROWS")
+    with pytest.raises(qnnrt.QnnError, match=r"threw a C.*graphAddNode") as caught:
+        qnnrt.Session(path, "htp")
+    assert caught.value.code != 0
+
+
 @pytest.mark.foreign
 def test_the_gpu_backend_of_this_package_composes_it(two: Path, tmp_path: Path) -> None:
     if reason := gpu.why_not():

@@ -87,7 +87,9 @@ void CheckCall(Function* function, size_t entries) {
   uint32_t count = 0;
   // Nobody sees here which function is called, as with one of a library.
   void* volatile called = reinterpret_cast<void*>(function);
-  CHECK_EQ(ComposeGraphs(called, backend, table, context, &graphs, &count), 3);
+  Thrown thrown;
+  CHECK_EQ(ComposeGraphs(called, backend, table, context, &graphs, &count, &thrown), 3);
+  CHECK(!thrown.any);
   CHECK(graphs == kGraphs);
   CHECK_EQ(count, 7u);
   CHECK(seen.backend == backend && seen.context == context);

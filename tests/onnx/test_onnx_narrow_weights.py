@@ -122,6 +122,24 @@ def test_all_products_of_a_file_have_to_say_so() -> None:
     assert importer.load(proto).byte_activations
 
 
+@pytest.mark.parametrize("op", ["MatMul", "Gather"])
+def test_so_have_products_of_dequantized_constants(op: str) -> None:
+    """Which have no such attribute; what only looks numbers up rounds nothing."""
+    g = Graph(17)
+    weights = [g.const(codes(64, 8, 16, dtype=np.uint8)), g.const(np.ones(512, np.float32))]
+    how = {"K": 256, "N": 64, "bits": 4, "block_size": 32, "accuracy_level": 4}
+    x = g.op("MatMulNBits", ["x", *weights], domain=MICROSOFT, **how)
+    table = g.op(
+        "DequantizeLinear", [g.const(codes(64, 64, dtype=np.int8)), g.const(np.float32(1))]
+    )
+    if op == "MatMul":
+        y = g.op("MatMul", [x, table])
+    else:
+        y = g.op("Add", [x, g.op("Gather", [table, g.const(np.array([7]))])])
+    model = importer.load(g.proto({"x": (1, 256)}, [y]))
+    assert model.byte_activations == (op == "Gather")
+
+
 @pytest.mark.parametrize("four", [True, False])
 @pytest.mark.parametrize("signed", [True, False])
 @pytest.mark.parametrize(("shape", "axis", "size"), [((256, 48), 0, 32), ((256, 48), 1, 0)])

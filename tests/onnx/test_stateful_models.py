@@ -160,6 +160,27 @@ def test_what_cannot_keep_its_state_is_refused() -> None:
     assert loaded(recurrent("RNN", initial="input")).inputs == ["x", "h"]
 
 
+@pytest.mark.parametrize("kind", GATES)
+def test_a_state_is_not_kept_of_sequences_that_end_apart(kind: str) -> None:
+    """The graph would keep what it has after the last step, of padding where a sequence is over."""
+
+    def proto(initial: str) -> onnx.ModelProto:
+        made = recurrent(kind, initial=initial)
+        (layer,) = (n for n in made.graph.node if n.op_type == kind)
+        while len(layer.input) < 5:
+            layer.input.append("")
+        layer.input[4] = "lengths"
+        lengths = onnx.helper.make_tensor_value_info("lengths", TensorProto.INT32, [BATCH])
+        made.graph.input.append(lengths)
+        return made
+
+    for initial in ("", "constant"):
+        with pytest.raises(UnsupportedOpError, match=r"\(sequence_lens\) whose state is kept"):
+            loaded(proto(initial), STEPS)
+    assert "h" in loaded(proto("input"), STEPS).inputs
+    assert loaded(proto(""), STEPS, stateful=False).inputs == ["x", "lengths"]
+
+
 @pytest.mark.parametrize("backend", ["cpu", "htp", "lpai"])
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16"])
 @pytest.mark.parametrize("kind", GATES)

@@ -131,6 +131,23 @@ def test_branches_of_two_shapes_are_taken_only_where_the_condition_is_known() ->
         importer.load(_branches(None, (3, 2)))
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 3)])
+@pytest.mark.parametrize("condition", [(), (1,), (1, 1)])
+def test_a_condition_of_any_rank_is_one_boolean(
+    condition: tuple[int, ...], shape: tuple[int, ...]
+) -> None:
+    b = ModelBuilder()
+    c, x = b.input(condition, BOOL), b.input(shape)
+    b.output(
+        *b.op("IF", [c, x], [(shape, F32)], "IfOptions", thenSubgraphIndex=1, elseSubgraphIndex=2)
+    )
+    for op in ("EXP", "NEG"):
+        b.subgraph(op)
+        b.output(*b.op(op, [b.input(shape)], [(shape, F32)]))
+    for taken in (True, False):
+        agree(b.build(), [np.full(condition, taken), _random(*shape)])
+
+
 def _calls(*numbers: int, op: str = "EXP") -> bytes:
     """Each subgraph calls the one of its number, the last one of them computes."""
     b = ModelBuilder()

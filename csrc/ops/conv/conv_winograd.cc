@@ -211,29 +211,15 @@ class ConvWinograd final : public Kernel {
   }
 
   void Multiply(const float* a, size_t count, const float* b, float* c) const {
-    const SimdKernels& simd = Simd();
-    const float* from[kMaxTileRows];
-    float* to[kMaxTileRows];
+    const size_t nr = Simd().columns;
     GemmTile tile{};
-    tile.a = from;
-    tile.a_stride = kMaxTileRows;
-    tile.taps = 1;
     tile.depth = depth_;
-    tile.ldb = simd.columns;
+    tile.ldb = nr;
     tile.bias = static_cast<const float*>(zeros_->data());
-    tile.c = to;
-    for (size_t n0 = 0; n0 < columns_; n0 += simd.columns) {
+    for (size_t n0 = 0; n0 < columns_; n0 += nr) {
       tile.b = b + n0 * depth_;
-      tile.c_offset = n0;
-      tile.columns = std::min(simd.columns, columns_ - n0);
-      for (size_t i = 0; i < count; i += simd.rows) {
-        tile.rows = std::min(simd.rows, count - i);
-        for (size_t r = 0; r < tile.rows; ++r) {
-          from[r] = a + (i + r) * InRow();
-          to[r] = c + (i + r) * OutRow();
-        }
-        simd.gemm(tile);
-      }
+      tile.columns = std::min(nr, columns_ - n0);
+      MultiplyRows(tile, a, InRow(), count, c + n0, OutRow());
     }
   }
 

@@ -13,6 +13,7 @@
 #define B_LINE (BN + 4)
 #define A_READS (BM * BK / VA / THREADS)
 #define B_READS (BN * BK / VB / THREADS)
+#define A_APART (THREADS * VA / BK)  // between the rows of a work item
 #define A_GAP (BM * 4 / TM)  // between the groups of four rows of a work item
 #define B_GAP (BN * 4 / TN)
 
@@ -78,24 +79,19 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tiles)
 #else
   const int a_k = id % (BK / VA) * VA, a_m = id / (BK / VA);
 #ifdef WINDOW
-  // Where this work item's rows begin, and the tap and channel of its terms.
-  int image[A_READS], top[A_READS], left[A_READS];
-#pragma unroll
-  for (int i = 0; i < A_READS; ++i) {
-    const int m = m0 + a_m + i * (THREADS * VA / BK);
-    image[i] = m / (y_height * y_width) * height * width;
-    top[i] = m < rows ? m / y_width % y_height * stride_y - pad_y : -(1 << 30);
-    left[i] = m % y_width * stride_x - pad_x;
-  }
+#include "window.cl"
+  // The channel and tap of its terms.
   int channel = (first + a_k) % depth;
   int tap_x = (first + a_k) / depth % kernel_width;
   int tap_y = (first + a_k) / depth / kernel_width;
 #define READ_A(i, k0)                                                                 \
   {                                                                                   \
-    const int v = top[i] + tap_y * dilation_y, h = left[i] + tap_x * dilation_x;      \
+    const int y_tap = tap_y * dilation_y, x_tap = tap_x * dilation_x;                 \
+    const uint v = top[i] + y_tap, h = left[i] + x_tap;                               \
     a_next[i] = CAT(ZERO_, VA);                                                       \
-    if (v >= 0 && v < height && h >= 0 && h < width && k0 + a_k < last)               \
-      a_next[i] = CAT(LOAD_, VA)(a, (image[i] + v * width + h) * channels + channel); \
+    if (v < (uint)height && h < (uint)width && k0 + a_k < last)                       \
+      a_next[i] =                                                                     \
+          CAT(LOAD_, VA)(a, begin[i] + (y_tap * width + x_tap) * channels + channel); \
   }
 #define NEXT_A                                              \
   for (channel += BK; channel >= depth; channel -= depth) { \
@@ -104,14 +100,14 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tiles)
 #else
 #define READ_A(i, k0)                                                       \
   {                                                                         \
-    const int m = m0 + a_m + i * (THREADS * VA / BK), k = k0 + a_k;         \
+    const int m = m0 + a_m + i * A_APART, k = k0 + a_k;                     \
     a_next[i] = CAT(ZERO_, VA);                                             \
     if (m < rows && k < last) a_next[i] = CAT(LOAD_, VA)(a, m * a_row + k); \
   }
 #define NEXT_A
 #endif
 #define KEEP_A(i, to) \
-  CAT(SPREAD_, VA)(to + a_k * A_LINE + a_m + i * (THREADS * VA / BK), A_LINE, a_next[i]);
+  CAT(SPREAD_, VA)(to + a_k * A_LINE + a_m + i * A_APART, A_LINE, a_next[i]);
 #endif
 
 #ifdef B_TURNED
@@ -231,6 +227,7 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tiles)
 #undef B_LINE
 #undef A_READS
 #undef B_READS
+#undef A_APART
 #undef A_GAP
 #undef B_GAP
 #undef LOAD_4

@@ -7,6 +7,8 @@ release was tried with. A product that fails to build, or comes out wrong, makes
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,10 +19,10 @@ from ...errors import BackendNotFoundError
 from ...support import log
 from ...support.guard import Guard
 from ..device import Device, devices, pyopencl
-from ..ir import Launch, Node, Value
+from ..ir import Node, Value
 from ..programs import Programs, cache_dir
 from ..target import Target
-from .product import Product
+from .matrices import matrices
 from .tensor import BLOCKS, Block, make
 
 __all__ = ["local_bytes", "trusted"]
@@ -65,26 +67,31 @@ def _key(device: Device) -> tuple[str, ...]:
     return (str(device), device.version, device.driver)
 
 
+@contextlib.contextmanager
+def _logged(line: Callable[..., None], text: str, *args: object) -> Iterator[None]:
+    """What goes wrong inside ends with a line of the log."""
+    try:
+        yield
+    except Exception as e:  # what drivers say of code that they do not take has many forms
+        line(f"{text}: %s", *args, " ".join(str(e).split())[:300])
+
+
 def _most_local(device: Device) -> int:
     said = int(device.raw.local_mem_size)
-    try:
+    with _logged(log.info, "kernels of %s have %d bytes of local memory", device, said):
         if (real := _real(device)) is None:
             return said
         raw, parts = real.raw, ("major", "minor")
         major, minor = (int(getattr(raw, f"compute_capability_{part}_nv", 0)) for part in parts)
         most = _SHARED.get((major, minor), _SHARED_ELSE)
         block = replace(BLOCKS[0], stages=most * BLOCKS[0].stages // BLOCKS[0].local_bytes)
-        if differences(real, np.dtype(np.float16), block):
-            return said
-    except Exception as e:
-        why = " ".join(str(e).split())[:300]
-        log.info("kernels of %s have %d bytes of local memory: %s", device, said, why)
-        return said
-    return max(said, most)
+        if not differences(real, np.dtype(np.float16), block):
+            return max(said, most)
+    return said
 
 
 def _works(device: Device) -> bool:
-    try:
+    with _logged(log.warning, "the tensor cores of %s are not used", device):
         real = _real(device)
         if real is None:
             log.info("the tensor cores of %s are not used: they cannot be tried here", device)
@@ -96,12 +103,10 @@ def _works(device: Device) -> bool:
                     "the tensor cores of %s are not used: of a product of %s, %d of %d numbers "
                     "are wrong", device, name, wrong, all_,
                 )  # fmt: skip
-                return False
-    except Exception as e:  # what drivers say of code that they do not take has many forms
-        why = " ".join(str(e).split())[:300]
-        log.warning("the tensor cores of %s are not used: %s", device, why)
-        return False
-    return True
+                break
+        else:
+            return True
+    return False
 
 
 def _real(device: Device) -> Device | None:
@@ -136,7 +141,8 @@ def differences(device: Device, dtype: np.dtype[Any], block: Block) -> int:
         memory[value] = cl.Buffer(context, cl.mem_flags.READ_WRITE, array.nbytes)
         cl.enqueue_copy(queue, memory[value], array)
         values.append(value)
-    (launch,) = _launches(device, values, block)
+    node = Node("trial", "MatMul", [*values[:2]], [values[2]], {})
+    (launch,) = make(matrices(node), Target(device), block, 1)
     kernel = Programs(context, device).of(launch, cache_dir()).kernel(launch)
     for i, arg in enumerate(launch.args):
         if isinstance(arg, Value):
@@ -148,28 +154,3 @@ def differences(device: Device, dtype: np.dtype[Any], block: Block) -> int:
     queue.finish()
     exact = a.astype(np.float32) @ b.astype(np.float32)
     return int(np.count_nonzero(y.astype(np.float32) != exact))
-
-
-def _launches(device: Device, values: list[Value], block: Block) -> list[Launch]:
-    a, b, y = values
-    product = Product(
-        Node("trial", "MatMul", [a, b], [y], {}),
-        a,
-        b,
-        None,
-        y,
-        count=1,
-        rows=_ROWS,
-        columns=_COLUMNS,
-        depth=_DEPTH,
-        a_matrix=0,
-        a_row=_DEPTH,
-        a_step=1,
-        b_count=1,
-        b_matrix=0,
-        b_step=_COLUMNS,
-        b_column=1,
-        y_matrix=0,
-        y_row=_COLUMNS,
-    )
-    return make(product, Target(device), block, 1)

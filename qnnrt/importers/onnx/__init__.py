@@ -18,7 +18,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import onnx
 
-from ...dtypes import has_data_type
+from ...dtypes import has_data_type, is_float
 from ...errors import ModelError, UnsupportedOpError
 from ...model import DynamicModel, Model
 from .. import passes
@@ -38,6 +38,9 @@ from .types import graph_inputs
 from .values import Builder, Value, channel_last, identity
 
 __all__ = ["FOLDED_OPS", "contrib_ops", "load", "supported_ops"]
+
+#: What may multiply floats by weights of 4 and 8 bits as they are.
+_PRODUCTS = {"Conv2d", "FullyConnected", "MatMul"}
 
 
 def supported_ops() -> dict[str, str]:
@@ -215,13 +218,28 @@ def _model(
         raise UnsupportedOpError(lowering.unsupported, where)
     model = finish(lowered.ops, given, outputs, graph.name or "graph", budget)
     model.source = where
-    model.byte_activations = lowering.levels == {4}
+    model.byte_activations = _may_round(lowered, lowering.levels)
     model._mapped = found.mapped
     return model
 
 
 def _edge_perm(layout: str, rank: int) -> tuple[int, ...]:
     return channel_last(rank) if layout == "nhwc" and rank in (4, 5) else identity(rank)
+
+
+def _may_round(graph: passes.Graph, levels: Mapping[Edge, int]) -> bool:
+    """Whether the file lets every product with narrow weights round what multiplies them."""
+    found = []
+    for op in graph.ops:
+        if op.type not in _PRODUCTS or op.inputs[0] is None or not is_float(op.inputs[0].dtype):
+            continue
+        weights = op.inputs[1]
+        real = graph.producer.get(weights) if weights is not None else None
+        if real is not None and real.type == "Dequantize":
+            weights = real.inputs[0]
+        if weights is not None and weights.data is not None and weights.quantization is not None:
+            found.append(levels.get(weights))
+    return bool(found) and all(level == 4 for level in found)
 
 
 def _output(lowering: GraphLowering, name: str, layout: str, taken: set[Edge]) -> Edge:

@@ -92,7 +92,6 @@ def _narrow_product(c: Lowering, n: OnnxNode) -> Value | None:
             lambda v: v[..., None],
         )
         codes = packed(codes) if m.bits == 4 else codes
-    c.levels.add(n.integer("accuracy_level"))
     x = c.b.plain(x)
     if whole != m.depth:  # the last block is filled up, with numbers that zeros are multiplied by
         x = pad_constant(c, x, [(0, 0)] * (x.rank - 1) + [(0, whole - m.depth)], 0)
@@ -110,6 +109,7 @@ def _narrow_product(c: Lowering, n: OnnxNode) -> Value | None:
     shape = (*ones, m.rows, whole)
     codes = codes.reshape(-1 if m.bits == 4 else shape)
     edge = Edge(shape, codes.dtype, codes, quantization=encoding)
+    c.levels[edge] = n.integer("accuracy_level")
     real = Value(
         shape, x.dtype, c.b.raw("Dequantize", [edge], [(shape, x.dtype)])[0], identity(x.rank)
     )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..budget import Budget
+from ..graph import Edge
 from .tables import Table
 from .values import Builder, Value
 from .written import Written
@@ -67,7 +68,8 @@ class Lowering:
         self.budget = budget or Budget()
         self.b = Builder(self.budget)
         self.stateful = stateful  # recurrent nodes go on from run to run
-        self.levels: set[int] = set()  # of accuracy that products with narrow weights ask for
+        #: Weights of MatMulNBits -> the level of accuracy that it asks for.
+        self.levels: dict[Edge, int] = {}
 
 
 class Unsupported(Exception):

@@ -7,7 +7,7 @@ import numpy as np
 from ..encodings import Coded
 from ..graph import Edge
 from .common import add, cast, concat, strided, unary  # noqa: F401
-from .nodes import Lowering, OnnxNode, Result, Unsupported, lowers
+from .nodes import Lowering, OnnxNode, Refused, Result, Unsupported, lowers
 from .op_matmul import matmul
 from .values import Value, coded_constant, constant
 
@@ -42,6 +42,8 @@ class Recurrent:
             raise Unsupported(f"activations {given}")
         lengths = n.optional(4)
         if lengths is not None and (lengths.data is None or not np.all(lengths.data == self.steps)):
+            if self.carries(*((5, 6) if gates == 4 else (5,))):
+                raise Refused("sequences of different lengths (sequence_lens) whose state is kept")
             raise Unsupported("sequences of different lengths (sequence_lens)")
 
     def weights(self, index: int, direction: int, order: list[int]) -> list[Value]:

@@ -107,6 +107,8 @@ def _either(c: Lowering, condition: Value, a: Value, b: Value) -> Value:
     if not a.size:
         return a
     out = Edge(physical(a.shape), a.dtype, quantization=a.quantization)
+    if len(condition.shape) > 1:  # more dimensions than a result may have
+        condition = c.b.copy(condition, ())
     inputs: list[Edge | None] = [c.b.edge(v) for v in (condition, a, b)]
     c.b.ops.append(Op("ElementWiseSelect", inputs, [out], {}, c.b.scope))
     return Value(a.shape, a.dtype, out, None, a.quantization)
