@@ -18,6 +18,7 @@ from ..graph import Edge, Op, physical
 from ..guard import shortened
 from . import fold, patterns
 from .bodies import (
+    CLASSICAL,
     DIRECT,
     LINEAR,
     MICROSOFT,
@@ -245,7 +246,7 @@ class GraphLowering(Scope):
             return self._call(node, function, opsets)
         spec = self._spec(node)
         body = body_of(node.domain, node.op)
-        if spec is None and body is None:
+        if spec is None and (body is None or node.domain == CLASSICAL):
             if (op := custom_ops.find_onnx_op(node.domain, node.op)) is not None:
                 if any(v is not None and v.count is not None for v in node.inputs):
                     raise Unsupported("an input with as many rows as the data decide")
