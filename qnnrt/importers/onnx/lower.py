@@ -347,6 +347,9 @@ class GraphLowering(Scope):
     def _other(self, node: OnnxNode, spec: Spec, opsets: dict[str, int]) -> list[Value | None]:
         """A node by evaluating it, by its lowering, or by its function, whichever applies first."""
         lower = TABLE.get(node.op) if node.domain == "" else None
+        nothing = empty(node)
+        if nothing is not None:
+            return nothing
         if (
             all(v is None or v.held is not None for v in node.inputs)
             and node.op not in fold.RANDOM
@@ -355,9 +358,6 @@ class GraphLowering(Scope):
             codes = node.op in _KEEP_CODES and any(v is not None and v.coded for v in node.inputs)
             if not codes and not (lower is not None and fold.left_to_graph(node)):
                 return self._fitting(node, self._fold(node, spec, opsets))
-        nothing = empty(node)
-        if nothing is not None:
-            return nothing
         self._weigh(node)
         hollow = False
         for v in node.inputs:
