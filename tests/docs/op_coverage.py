@@ -156,11 +156,15 @@ listed one that passes fails the tests.
 | operator | becomes | node cases | not covered (cases) |
 |---|---|---|---|"""
     contrib = ", ".join(f"`{name}`" for name in importer.contrib_ops())
+    classical = ", ".join(f"`{name}`" for name in importer.classical_ops())
     more = [
         "",
         "Of ONNX Runtime's own operators (domain com.microsoft) those that its quantizer and its",
         "optimizers write:",
         f"{contrib}.",
+        "",
+        "Of classical machine learning (domain ai.onnx.ml), where no texts are in them:",
+        f"{classical}.",
     ]
     return [*text.splitlines(), *rows, *more]
 

@@ -77,6 +77,30 @@ def test_open_dimensions_have_to_be_given() -> None:
         importer.load(proto, shapes={"N": 3, "z": 1})
 
 
+def test_a_dimension_of_minus_one_is_open() -> None:
+    """So some converters write it; any other negative one is an error."""
+    proto = make([node("Relu", ["x"], ["y"])], {"x": (-1, 4)}, ["y"])
+    with pytest.raises(ModelError, match=r"'x' \[\?, 4\].*shapes="):
+        importer.load(proto)
+    x = random(1, 3, 4)
+    agree(proto, {"x": x}, shapes={"x": (3, 4)})
+    model = importer.load(proto, shapes="any")
+    with qnnrt.Session(model) as session:
+        np.testing.assert_array_equal(session.run({"x": x})["y"], np.maximum(x, 0))
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -2
+    with pytest.raises(ModelError, match=r"'x' has the shape \[-2, 4\]"):
+        importer.load(proto)
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 0
+    with pytest.raises(ModelError, match=r"'x' is \[0, 4\]; shapes= gives it \[3, 4\]"):
+        importer.load(proto, shapes={"x": (3, 4)})
+
+
+def test_results_without_elements_are_not_computed() -> None:
+    for op, attrs in (("Softmax", {"axis": 1}), ("LogSoftmax", {"axis": 1}), ("Hardmax", {})):
+        proto = make([node(op, ["x"], ["y"], **attrs)], {"x": (3, 0)}, ["y"])
+        assert importer.load(proto).tensors["y"].shape == (3, 0)
+
+
 def test_parameters_given_as_inputs_are_fixed_by_constants() -> None:
     types = {"shape": TensorProto.INT64}
     proto = make([node("Reshape", ["x", "shape"], ["y"])], {"x": (2, 6), "shape": (2,)}, ["y"],

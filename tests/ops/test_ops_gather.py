@@ -173,6 +173,10 @@ def test_places_of_what_is_not_zero(dtype: str) -> None:
             np.testing.assert_array_equal(got[len(found) :].astype(np.int32), -1)
         with pytest.raises(QnnError, match=rf"{len(found)} elements are not 0.* {len(found) - 1}"):
             run_op("NonZero", [x], [(len(found) - 1, len(shape))], dtype="int32")
+    with pytest.raises(QnnError, match=r"room for 0 places.* 4 elements"):
+        run_op("NonZero", [np.zeros((2, 2), dtype)], [(0, 2)], dtype="int32")
+    (none,) = run_op("NonZero", [np.zeros((0, 2), dtype)], [(0, 2)], dtype="int32")
+    assert none.shape == (0, 2)
     with pytest.raises(QnnError, match=r"\[4, 3\].*\[4, 2\]"):
         run_op("NonZero", [values((2, 2), dtype)], [(4, 3)], dtype="int32")
 

@@ -121,6 +121,18 @@ def test_what_breaks_a_rule_is_refused() -> None:
         ("RandomUniformLike", [u32(2, 3, 1)], {}, "3 values.*rank 2"),
         ("RandomNormalLike", [u32(2, 3), np.resize(seed, 2)], {}, r"seed.*\[1\].*\[2\]"),
         ("RandomNormalLike", [u32(2, 3), seed], {"low": 1.0}, "unknown param 'low'"),
+        ("RandomNormalLike", [u32(2, 3), seed], {"scale": -1.0}, "scale.*-1"),
+        ("RandomUniformLike", [u32(2, 3)], {"low": -3e38, "high": 3e38}, "'high' - 'low'"),
+        *(
+            (op, [u32(2, 3), seed], {param: value}, f"'{param}' is -?{value}.*finite")
+            for op, param in (
+                ("RandomNormalLike", "mean"),
+                ("RandomNormalLike", "scale"),
+                ("RandomUniformLike", "low"),
+                ("RandomUniformLike", "high"),
+            )
+            for value in (np.nan, np.inf)
+        ),
     ]
     for op, inputs, params, message in cases:
         with pytest.raises(QnnError, match=message) as e:

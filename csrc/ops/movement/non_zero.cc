@@ -65,6 +65,11 @@ Status Rule(const Node& node, std::vector<Shape>* outputs) {
   for (const uint32_t size : node.inputs[0]->shape) {
     if (size > INT32_MAX) return Invalid("input 0 has a dim of %u, above 2^31 - 1", size);
   }
+  // A node without room is left out of the graph, and with it the check of what was found.
+  if (node.outputs[0]->shape[0] == 0 && node.inputs[0]->elements() != 0) {
+    return Invalid("output 0 has room for 0 places, and input 0 has %zu elements that may not be 0",
+                   node.inputs[0]->elements());
+  }
   (*outputs)[0] = {node.outputs[0]->shape[0], rank};
   return {};
 }

@@ -126,12 +126,33 @@ Status Rule(const Node& node, std::vector<Shape>* outputs) {
   return {};
 }
 
+Status CheckFinite(const char* name, float value) {
+  if (std::isfinite(value)) return {};
+  return Invalid("param '%s' is %g, which is not a finite number", name,
+                 static_cast<double>(value));
+}
+
 Status UniformRule(const Node& node, std::vector<Shape>* outputs) {
   const float low = node.Float(QNN_OP_RANDOM_UNIFORM_LIKE_PARAM_LOW);
   const float high = node.Float(QNN_OP_RANDOM_UNIFORM_LIKE_PARAM_HIGH);
+  QNNRT_RETURN_IF_ERROR(CheckFinite(QNN_OP_RANDOM_UNIFORM_LIKE_PARAM_LOW, low));
+  QNNRT_RETURN_IF_ERROR(CheckFinite(QNN_OP_RANDOM_UNIFORM_LIKE_PARAM_HIGH, high));
   if (!(low <= high)) {
     return Invalid("param 'low' is %g, which is not below or equal to 'high', %g",
                    static_cast<double>(low), static_cast<double>(high));
+  }
+  if (!std::isfinite(high - low)) return Invalid("'high' - 'low' is more than a float can be");
+  return Rule(node, outputs);
+}
+
+Status NormalRule(const Node& node, std::vector<Shape>* outputs) {
+  const float scale = node.Float(QNN_OP_RANDOM_NORMAL_LIKE_PARAM_SCALE);
+  QNNRT_RETURN_IF_ERROR(CheckFinite(QNN_OP_RANDOM_NORMAL_LIKE_PARAM_MEAN,
+                                    node.Float(QNN_OP_RANDOM_NORMAL_LIKE_PARAM_MEAN)));
+  QNNRT_RETURN_IF_ERROR(CheckFinite(QNN_OP_RANDOM_NORMAL_LIKE_PARAM_SCALE, scale));
+  if (scale < 0) {
+    return Invalid("param 'scale' is %g, and a standard deviation is at least 0",
+                   static_cast<double>(scale));
   }
   return Rule(node, outputs);
 }
@@ -169,7 +190,7 @@ OpList RandomOps() {
   normal.params = {{QNN_OP_RANDOM_NORMAL_LIKE_PARAM_MEAN, ParamSpec::kFloat, Default(0.0)},
                    {QNN_OP_RANDOM_NORMAL_LIKE_PARAM_SCALE, ParamSpec::kFloat, Default(1.0),
                     "the standard deviation"}};
-  normal.infer = Rule;
+  normal.infer = NormalRule;
   normal.portable = MakeNormal;
   return {std::move(uniform), std::move(normal)};
 }

@@ -27,7 +27,7 @@ from ..graph import Edge, finish
 from ..guard import importing, shortened
 from ..shapes import Shapes, check_form, wants_many
 from . import patterns
-from .bodies import BODIES, LINEAR, MICROSOFT
+from .bodies import BODIES, CLASSICAL, LINEAR, MICROSOFT
 from .cut import Cutter
 from .functions import local_functions
 from .lower import FOLDED_OPS, GraphLowering
@@ -37,7 +37,7 @@ from .tables import import_all
 from .types import graph_inputs
 from .values import Builder, Value, channel_last, identity
 
-__all__ = ["FOLDED_OPS", "contrib_ops", "load", "supported_ops"]
+__all__ = ["FOLDED_OPS", "classical_ops", "contrib_ops", "load", "supported_ops"]
 
 #: What may multiply floats by weights of 4 and 8 bits as they are.
 _PRODUCTS = {"Conv2d", "FullyConnected", "MatMul"}
@@ -52,6 +52,11 @@ def supported_ops() -> dict[str, str]:
 def contrib_ops() -> list[str]:
     """The operators of ONNX Runtime's domain, com.microsoft."""
     return sorted(LINEAR | {*BODIES[MICROSOFT]})
+
+
+def classical_ops() -> list[str]:
+    """The operators of classical machine learning, ai.onnx.ml."""
+    return sorted(BODIES[CLASSICAL])
 
 
 def load(

@@ -14,6 +14,7 @@ from .tables import Table
 from .values import Value
 
 MICROSOFT = "com.microsoft"
+CLASSICAL = "ai.onnx.ml"
 
 #: The same in every domain, and with the types that the newest operator set allows.
 LINEAR = {"DequantizeLinear", "QuantizeLinear"}
@@ -32,6 +33,15 @@ BODIES: dict[str, Table[BodyFn]] = {
             "expanded_sampling": "AffineGrid DeformConv",
             "fused": "SimplifiedLayerNormalization",
             "qlinear": "QLinearConv QLinearMatMul",
+        }
+    ),
+    CLASSICAL: Table(
+        {
+            "classical": (
+                "ArrayFeatureExtractor Binarizer FeatureVectorizer Imputer LabelEncoder "
+                "LinearClassifier LinearRegressor Normalizer OneHotEncoder SVMRegressor Scaler"
+            ),
+            "trees": "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor",
         }
     ),
     MICROSOFT: Table(

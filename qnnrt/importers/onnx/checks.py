@@ -56,7 +56,20 @@ _WIDE = {
     ("Slice", "starts"),
     ("Slice", "ends"),
     ("TfIdfVectorizer", "pool_int64s"),
+    ("Imputer", "imputed_value_int64s"),
+    ("Imputer", "replaced_value_int64"),
+    ("LabelEncoder", "default_int64"),
+    ("LabelEncoder", "keys_int64s"),
+    ("LabelEncoder", "values_int64s"),
+    ("LinearClassifier", "classlabels_ints"),
+    ("OneHotEncoder", "cats_int64s"),
+    ("TreeEnsembleClassifier", "classlabels_int64s"),
 }
+#: Operators whose attributes are their weights and tables.
+_DATA = {
+    "Constant", "LabelEncoder", "LinearClassifier", "LinearRegressor", "SVMRegressor",
+    "TfIdfVectorizer", "TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor",
+}  # fmt: skip
 #: Attributes that say yes or no.
 _FLAGS = {
     "align_corners", "allowzero", "antialias", "ceil_mode", "center_point_box",
@@ -309,7 +322,7 @@ def _check_value(op: str, name: str, value: object) -> None:
         return
     entries: Sequence[object] = value if isinstance(value, list) else (value,)
     wide = (op, name) in _WIDE
-    if len(entries) > _LONGEST and op not in ("Constant", "TfIdfVectorizer") and _listed(entries):
+    if len(entries) > _LONGEST and op not in _DATA and _listed(entries):
         raise ValueError(f"attribute {name!r} has {len(entries)} entries; {_LONGEST} are the most")
     for entry in entries:
         if isinstance(entry, int) and not wide and entry not in _INT32:

@@ -68,7 +68,7 @@ class Body:
         """Whether it says all of that type."""
         kind = self.declared(index)
         known = bool(kind.elem_type) and kind.HasField("shape")
-        return known and all(d.dim_value for d in kind.shape.dim)
+        return known and all(d.dim_value > 0 for d in kind.shape.dim)
 
     def run(self, given: Sequence[Thing | None], wanted: Sequence[str]) -> Things:
         """Its outputs `wanted`, of inputs `given`."""

@@ -11,6 +11,7 @@ import onnx
 from ...errors import ModelError
 from ..budget import Budget
 from ..guard import shortened
+from .bodies import CLASSICAL
 from .functions import Key, called, needed, subgraph_reads
 from .lower import GraphLowering
 from .reader import Source, opset_of
@@ -97,7 +98,10 @@ class Cutter:
         for output in self.graph.output:
             kind = output.type.WhichOneof("value")
             if kind not in (None, "tensor_type"):
-                raise ModelError(f"{self.where}: output {output.name!r} is a {kind}, not a tensor")
+                raise ModelError(
+                    f"{self.where}: output {output.name!r} is a {kind}, not a tensor: outputs= "
+                    "chooses those that are, such as what a ZipMap reads"
+                )
         names = [output.name for output in self.graph.output]
         if len(set(names)) != len(names):
             raise ModelError(f"{self.where}: an output is listed twice: {names}")
@@ -108,18 +112,24 @@ class Cutter:
         return [v for v in self.graph.input if v.name not in self._constants]
 
     def _needed(self, nodes: list[Written], outputs: Iterable[str]) -> list[Written]:
-        """The nodes that an output depends on. Outputs of functions that nobody reads have no
-        names, so that what only they need is left out, too."""
+        """The nodes that an output depends on. Outputs that nobody reads have no names where a node
+        is made of others, so that what only they need is left out, too."""
         read = set(outputs)
         found = needed(nodes, read)
-        if self.functions:
+        made = [
+            node
+            for _, node in found
+            if node.domain == CLASSICAL
+            or (self.functions and called(self.functions, node) is not None)
+        ]
+        if made:
             for _, node in found:
                 read.update(node.input)
                 read.update(subgraph_reads(node))
         for index, node in found:
             node.name = node.name or f"{node.op_type}_{index}"
-            if self.functions and called(self.functions, node) is not None:
-                node.output = [name if name in read else "" for name in node.output]
+        for node in made:
+            node.output = [name if name in read else "" for name in node.output]
         return [node for _, node in found]
 
     # ---- names -----------------------------------------------------------------------------

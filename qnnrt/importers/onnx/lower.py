@@ -18,6 +18,7 @@ from ..graph import Edge, Op, physical
 from ..guard import shortened
 from . import fold, patterns
 from .bodies import (
+    CLASSICAL,
     DIRECT,
     LINEAR,
     MICROSOFT,
@@ -245,7 +246,7 @@ class GraphLowering(Scope):
             return self._call(node, function, opsets)
         spec = self._spec(node)
         body = body_of(node.domain, node.op)
-        if spec is None and body is None:
+        if spec is None and (body is None or node.domain == CLASSICAL):
             if (op := custom_ops.find_onnx_op(node.domain, node.op)) is not None:
                 if any(v is not None and v.count is not None for v in node.inputs):
                     raise Unsupported("an input with as many rows as the data decide")
@@ -346,6 +347,9 @@ class GraphLowering(Scope):
     def _other(self, node: OnnxNode, spec: Spec, opsets: dict[str, int]) -> list[Value | None]:
         """A node by evaluating it, by its lowering, or by its function, whichever applies first."""
         lower = TABLE.get(node.op) if node.domain == "" else None
+        nothing = empty(node)
+        if nothing is not None:
+            return nothing
         if (
             all(v is None or v.held is not None for v in node.inputs)
             and node.op not in fold.RANDOM
@@ -354,9 +358,6 @@ class GraphLowering(Scope):
             codes = node.op in _KEEP_CODES and any(v is not None and v.coded for v in node.inputs)
             if not codes and not (lower is not None and fold.left_to_graph(node)):
                 return self._fitting(node, self._fold(node, spec, opsets))
-        nothing = empty(node)
-        if nothing is not None:
-            return nothing
         self._weigh(node)
         hollow = False
         for v in node.inputs:

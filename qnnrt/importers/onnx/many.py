@@ -17,6 +17,7 @@ from ..shapes import Shapes, patterns
 from .cut import Cutter
 from .functions import local_functions
 from .reader import Source
+from .types import is_size
 
 Ends = tuple[list[str] | None, list[str] | None]
 
@@ -101,4 +102,4 @@ def _open(value: onnx.ValueInfoProto) -> OpenInput:
 
 
 def _dim(given: onnx.TensorShapeProto.Dimension) -> int | str | None:
-    return given.dim_value if given.HasField("dim_value") else given.dim_param or None
+    return given.dim_value if is_size(given) else given.dim_param or None

@@ -93,10 +93,15 @@ def _names(values: Iterable[onnx.ValueInfoProto]) -> set[str]:
     return found
 
 
+def is_size(dim: onnx.TensorShapeProto.Dimension) -> bool:
+    """Has the file a size? Some converters write -1 for a dimension that is open."""
+    return bool(dim.HasField("dim_value")) and dim.dim_value != -1
+
+
 def _sizes(shape: onnx.TensorShapeProto, shapes: Mapping[str, object]) -> list[object]:
     """The dimensions, with a text for each that is not known."""
     return [
-        d.dim_value if d.HasField("dim_value") else shapes.get(d.dim_param, d.dim_param or "?")
+        d.dim_value if is_size(d) else shapes.get(d.dim_param, d.dim_param or "?")
         for d in shape.dim
     ]
 
@@ -121,10 +126,10 @@ def _check_given(
         return
     dims = tensor.shape.dim
     fits = len(dims) == len(wanted) and all(
-        not d.HasField("dim_value") or d.dim_value == w for d, w in zip(dims, wanted, strict=True)
+        not is_size(d) or d.dim_value == w for d, w in zip(dims, wanted, strict=True)
     )
     if not fits:
-        text = ", ".join(str(d.dim_value or d.dim_param or "?") for d in dims)
+        text = ", ".join(str(d.dim_value if is_size(d) else d.dim_param or "?") for d in dims)
         raise ModelError(
             f"{where}: input {value.name!r} is [{text}]; {option} gives it {list(wanted)}"
         )

@@ -27,9 +27,10 @@ def model_of(
     static: Sequence[int] = (),
     domain: str = MICROSOFT,
     opset: int = 20,
+    version: int = 3,
     **attrs: Any,
 ) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """The node, and what it is fed."""
+    """The node, and what it is fed. `version`: of a domain that is none of the two."""
     names = [f"i{i}" if x is not None else "" for i, x in enumerate(inputs)]
     outs = [f"o{i}" for i in range(outputs)] if isinstance(outputs, int) else list(outputs)
     given = {n: x for n, x in zip(names, inputs, strict=True) if x is not None}
@@ -46,6 +47,8 @@ def model_of(
         [numpy_helper.from_array(x, n) for n, x in given.items() if n in fixed],
     )
     imports = [helper.make_opsetid("", opset), helper.make_opsetid(MICROSOFT, 1)]
+    if domain not in ("", MICROSOFT):
+        imports.append(helper.make_opsetid(domain, version))
     proto = helper.make_model(graph, opset_imports=imports, ir_version=10)
     return proto, {n: x for n, x in given.items() if n not in fixed}
 
