@@ -9,6 +9,8 @@
 #include <cstring>
 #include <new>
 
+#include "ir/content_table.h"
+
 namespace qnnrt {
 namespace {
 
@@ -94,20 +96,43 @@ std::shared_ptr<AlignedBytes> AlignedBytes::Foreign(const void* data, size_t siz
 
 std::shared_ptr<AlignedBytes> AlignedBytes::Absent(size_t size) { return Wrap(nullptr, size); }
 
-std::shared_ptr<AlignedBytes> AlignedBytes::Later(size_t size, std::unique_ptr<ByteSource> source) {
+std::shared_ptr<AlignedBytes> AlignedBytes::Later(size_t size,
+                                                  std::unique_ptr<const ByteSource> source) {
   auto later = std::make_unique<LaterBytes>();
+  later->shares = source->scope().has_value();
   later->source = std::move(source);
   std::shared_ptr<AlignedBytes> bytes = Absent(size);
   if (bytes != nullptr) bytes->later_ = std::move(later);
   return bytes;
 }
 
+std::shared_ptr<AlignedBytes> AlignedBytes::Of(const ByteSource& source, size_t size,
+                                               const Digest& digest) {
+  const std::optional<uint64_t> scope = source.scope();
+  const bool shared = scope && size >= kLeastShared;
+  const ContentKey key{digest, size, scope.value_or(kProcessScope)};
+  std::shared_ptr<AlignedBytes> bytes = shared ? ContentTable::Get().Find(key) : nullptr;
+  if (bytes != nullptr) return bytes;
+  bytes = Make(size);
+  if (bytes == nullptr) throw std::bad_alloc();
+  source.Write(bytes->data());
+  return shared ? ContentTable::Get().Publish(key, std::move(bytes)) : bytes;
+}
+
+bool AlignedBytes::WriteUnread(void* to) const {
+  if (later_ == nullptr) return false;
+  std::lock_guard<std::mutex> lock(later_->mutex);
+  if (later_->source == nullptr) return false;
+  later_->source->Write(to);
+  return true;
+}
+
 void* AlignedBytes::Load() {
   if (void* data = later_->data.load(std::memory_order_acquire)) return data;
-  const Digest known = digest(Threads(1));
+  const Digest known = later_->shares ? digest(Threads(1)) : Digest{};
   std::lock_guard<std::mutex> lock(later_->mutex);
   if (later_->bytes == nullptr) {
-    later_->bytes = later_->source->Load(known);
+    later_->bytes = Of(*later_->source, size_, known);
     later_->source = nullptr;
     later_->data.store(later_->bytes->data(), std::memory_order_release);
   }
