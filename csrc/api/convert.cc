@@ -86,20 +86,15 @@ class LentData final : public ByteSource {
     return digest;
   }
 
-  std::shared_ptr<AlignedBytes> Load(const Digest& digest) override {
-    const ContentKey key{digest, size_, scope_.value_or(kProcessScope)};
-    const bool shared = scope_ && size_ >= kLeastShared;
-    std::shared_ptr<AlignedBytes> bytes = shared ? ContentTable::Get().Find(key) : nullptr;
-    if (bytes != nullptr) return bytes;
-    bytes = AlignedBytes::Make(size_);
-    if (bytes == nullptr) throw std::bad_alloc();
+  void Write(void* to) const override {
     if (copy_) {
-      copy_->Run(threads_, data_, bytes->data());
+      copy_->Run(threads_, data_, to);
     } else {
-      ParallelCopy(threads_, bytes->data(), data_, size_);
+      ParallelCopy(threads_, to, data_, size_);
     }
-    return shared ? ContentTable::Get().Publish(key, std::move(bytes)) : bytes;
   }
+
+  ShareScope scope() const override { return scope_; }
 
  private:
   const void* const data_;
@@ -128,7 +123,8 @@ Result<std::shared_ptr<AlignedBytes>> TakeData(const Qnn_TensorV1_t& t, const ch
   }
   if (!strided && source.scope && bytes >= kLeastShared) {
     // Looked for before it is copied.
-    return LentData(data, bytes, source).Load(DigestOf(data, bytes, source.threads));
+    return AlignedBytes::Of(LentData(data, bytes, source), bytes,
+                            DigestOf(data, bytes, source.threads));
   }
   std::shared_ptr<AlignedBytes> made = AlignedBytes::Make(bytes);
   if (made == nullptr || bytes == 0) return made;

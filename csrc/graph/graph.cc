@@ -271,6 +271,7 @@ Status Graph::MakePlan(Interrupt* interrupt, const std::vector<Tensor*>& release
                          ConstantsToKeep(options_.keep_constants, options_.release_constants));
   UseClientMemory(&options);
   NodeGraph graph(std::move(ordered));
+  graph.scope = options.scope;
   graph.MayRelease(release);
   QNNRT_ASSIGN_OR_RETURN(const KeptFloats kept, FindKeptFloats(graph, options_.float32_nodes));
   const Qnn_DataType_t stored = StoredFloats(options_.precision);

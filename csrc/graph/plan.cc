@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "abi/qnn_errors.h"
+#include "ir/blocks.h"
 #include "support/clock.h"
 #include "support/crc32c.h"
 
@@ -124,6 +125,7 @@ class Plan::Temporaries {
 
 Status Plan::MakeKernels(const Layout& layout, const KernelOptions& options, GraphWeights* weights,
                          bool keep, const std::vector<Tensor*>* release) {
+  const FreedBlocks freed;
   Temporaries temporaries(graph_, keep, release);
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     Node& node = graph_.nodes[i];

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,10 +20,11 @@ using SharedBytes = std::shared_ptr<const AlignedBytes>;
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // Of the bytes that Load gives: equal for what is equal and lies in the same way.
+  // Of the bytes that Write gives: equal for what is equal and lies in the same way.
   virtual Digest Hash(const Threads& threads) const = 0;
-  // Throws std::bad_alloc.
-  virtual std::shared_ptr<AlignedBytes> Load(const Digest& digest) = 0;
+  virtual void Write(void* to) const = 0;
+  // Where those that others have already may take their place.
+  virtual std::optional<uint64_t> scope() const { return std::nullopt; }
 };
 
 // Bytes on a 64-byte boundary: the memory of static tensors and packed weights.
@@ -36,7 +38,14 @@ class AlignedBytes {
   // A size without data, for bytes that nobody reads any more: data() is null.
   static std::shared_ptr<AlignedBytes> Absent(size_t size);
   // Bytes that `source` gives when they are read first: data() throws std::bad_alloc then.
-  static std::shared_ptr<AlignedBytes> Later(size_t size, std::unique_ptr<ByteSource> source);
+  static std::shared_ptr<AlignedBytes> Later(size_t size, std::unique_ptr<const ByteSource> source);
+  // What `source` gives, now; those of its scope that have the digest, where there are any. Throws
+  // std::bad_alloc.
+  static std::shared_ptr<AlignedBytes> Of(const ByteSource& source, size_t size,
+                                          const Digest& digest);
+  // Writes those that are not read yet, and leaves them so. False: they are, and nothing is
+  // written.
+  bool WriteUnread(void* to) const;
   ~AlignedBytes();
   AlignedBytes(const AlignedBytes&) = delete;
   AlignedBytes& operator=(const AlignedBytes&) = delete;
@@ -60,7 +69,8 @@ class AlignedBytes {
  private:
   struct LaterBytes {
     std::mutex mutex;
-    std::unique_ptr<ByteSource> source;
+    std::unique_ptr<const ByteSource> source;
+    bool shares = false;                  // the source has a scope
     std::shared_ptr<AlignedBytes> bytes;  // once they are loaded
     std::atomic<void*> data{nullptr};
   };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -18,6 +19,8 @@ class NodeGraph {
   explicit NodeGraph(std::vector<Node> nodes) : nodes(std::move(nodes)) {}
 
   std::vector<Node> nodes;  // topologically sorted
+  // In which constants that passes make when they are read first are shared.
+  std::optional<uint64_t> scope;
 
   // The node that writes a tensor, or -1; how many node inputs read it (an app output counts one
   // more, since the client reads it too). Call Index() after changing nodes.

@@ -1,9 +1,13 @@
 #include "graph/passes/scaled_product.h"
 
 #include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
 
 #include "abi/qnn_errors.h"
 #include "ops/rules.h"
+#include "ops/strided_copy.h"
 
 namespace qnnrt {
 
@@ -23,25 +27,65 @@ bool HasPlainBias(const Node& node) {
 
 namespace {
 
-// out = w times the scale of each one's channel: `stride` of them lie beside each other, then come
-// those of the next channel.
-void ScaleChannels(const float* w, float* out, size_t count, const std::vector<float>& scale,
-                   size_t stride, const Threads& threads) {
+// Times the scale of each one's channel: `stride` of them lie beside each other, then come those of
+// the next channel.
+void ScaleChannels(float* w, size_t count, const std::vector<float>& scale, size_t stride,
+                   const Threads& threads) {
   constexpr size_t kGrain = size_t{1} << 16;  // floats
   const size_t channels = scale.size(), row = stride == 1 ? channels : stride;
   threads.For(count / row, std::max<size_t>(1, kGrain / row), [&](size_t begin, size_t end) {
     for (size_t r = begin; r < end; ++r) {
-      const float* from = w + r * row;
-      float* to = out + r * row;
+      float* const to = w + r * row;
       if (stride == 1) {
-        for (size_t i = 0; i < row; ++i) to[i] = from[i] * scale[i];
+        for (size_t i = 0; i < row; ++i) to[i] *= scale[i];
       } else {
         const float factor = scale[r % channels];
-        for (size_t i = 0; i < row; ++i) to[i] = from[i] * factor;
+        for (size_t i = 0; i < row; ++i) to[i] *= factor;
       }
     }
   });
 }
+
+// Floats that are scaled when a kernel packs them: there is one copy of them then, and what is
+// packed already for another graph needs none.
+class ScaledData final : public ByteSource {
+ public:
+  ScaledData(std::shared_ptr<const AlignedBytes> data, std::vector<float> scale, size_t stride,
+             std::optional<uint64_t> scope, const Threads& threads)
+      : data_(std::move(data)),
+        scale_(std::move(scale)),
+        stride_(stride),
+        scope_(scope),
+        threads_(threads) {}
+
+  Digest Hash(const Threads& threads) const override {
+    const Digest& data = data_->digest(threads);
+    std::vector<uint64_t> text(data.begin(), data.end());
+    text.push_back(stride_);
+    text.push_back(scale_.size());
+    const size_t words = text.size();
+    text.resize(words + (scale_.size() + 1) / 2);
+    std::memcpy(text.data() + words, scale_.data(), scale_.size() * sizeof(float));
+    Digest digest = DigestOf(text.data(), text.size() * sizeof(uint64_t));
+    digest[2] ^= text.size() << 1 | 1;  // no such text is taken for a constant's bytes
+    return digest;
+  }
+
+  void Write(void* to) const override {
+    if (!data_->WriteUnread(to)) ParallelCopy(threads_, to, data_->data(), data_->size());
+    ScaleChannels(static_cast<float*>(to), data_->size() / sizeof(float), scale_, stride_,
+                  threads_);
+  }
+
+  std::optional<uint64_t> scope() const override { return scope_; }
+
+ private:
+  const std::shared_ptr<const AlignedBytes> data_;
+  const std::vector<float> scale_;
+  const size_t stride_;
+  const std::optional<uint64_t> scope_;
+  const Threads threads_;
+};
 
 }  // namespace
 
@@ -49,14 +93,13 @@ const Tensor* ScaledWeights(NodeGraph* graph, const Tensor& w, const std::vector
                             uint64_t stride, const Threads& threads) {
   if (std::all_of(scale.begin(), scale.end(), [](float s) { return s == 1.0f; })) return &w;
   if (w.dtype == QNN_DATATYPE_FLOAT_32) {
-    auto data = AlignedBytes::Make(w.bytes());
+    auto data = AlignedBytes::Later(
+        w.bytes(), std::make_unique<ScaledData>(w.data, scale, stride, graph->scope, threads));
     if (data == nullptr) return nullptr;
-    ScaleChannels(w.data_as<float>(), static_cast<float*>(data->data()), w.elements(), scale,
-                  stride, threads);
     return graph->NewStatic(w.name, w.dtype, w.shape, std::move(data));
   }
   std::vector<float> weights = StaticFloats(w);
-  ScaleChannels(weights.data(), weights.data(), weights.size(), scale, stride, threads);
+  ScaleChannels(weights.data(), weights.size(), scale, stride, threads);
   return graph->NewStatic(w.name, w.dtype, w.shape, weights);
 }
 

@@ -78,28 +78,22 @@ class ConvWinograd final : public Kernel {
         columns_(static_cast<size_t>(g.cout_per_group())),
         count_(CountOf(g)) {}
 
-  // U = G g G^T with G = [1 0 0; 1/2 1/2 1/2; 1/2 -1/2 1/2; 0 0 1], rounded once.
+  // U = G g G^T with G = [1 0 0; 1/2 1/2 1/2; 1/2 -1/2 1/2; 0 0 1], rounded once, each weight on
+  // its way to its place in the panels.
   Status Pack(const Tensor& weights, const KernelOptions& options) {
     const float* from = weights.data_as<float>();
-    const size_t matrix = depth_ * static_cast<size_t>(g_.cout);
     const size_t groups = static_cast<size_t>(g_.group);
     const auto fill = [&](void* to) {
-      const std::shared_ptr<AlignedBytes> one = AlignedBytes::Make(matrix * sizeof(float));
-      if (!one) return OutOfMemory();
-      float* u = static_cast<float*>(one->data());
-      float* packed = static_cast<float*>(to);
-      static constexpr double kG[4][3] = {{1, 0, 0}, {.5, .5, .5}, {.5, -.5, .5}, {0, 0, 1}};
-      for (size_t f = 0; f < kWinogradValues; ++f) {
-        double factors[9];
-        for (size_t tap = 0; tap < 9; ++tap) {
-          factors[tap] = kG[f / 4][tap / 3] * kG[f % 4][tap % 3];
+      constexpr size_t kRows = 16;  // of a panel at a time
+      const size_t blocks = (depth_ + kRows - 1) / kRows;
+      const size_t grain = std::max<size_t>(1, 4096 / (kRows * columns_));
+      Threads(options.threads).For(groups * blocks, grain, [&](size_t begin, size_t end) {
+        for (size_t i = begin; i < end; ++i) {
+          const size_t first = i % blocks * kRows;
+          PackRows(from, i / blocks, first, std::min(depth_, first + kRows),
+                   static_cast<float*>(to));
         }
-        weigh_(from, factors, matrix, u);
-        for (size_t group = 0; group < groups; ++group, packed += Matrix()) {
-          PackAll({u + group * columns_, static_cast<size_t>(g_.cout), 1}, depth_, columns_, packed,
-                  Threads(1));
-        }
-      }
+      });
       return Status::Ok();
     };
     const std::string op = "convolution of " + std::to_string(groups) + " groups by F(2x2, 3x3)";
@@ -109,14 +103,43 @@ class ConvWinograd final : public Kernel {
     return {};
   }
 
+  // The input channels [first, end) of a group, to the panels of each of the 16 values.
+  void PackRows(const float* from, size_t group, size_t first, size_t end, float* packed) const {
+    const size_t nr = Simd().columns, row = static_cast<size_t>(g_.cout);
+    const size_t apart = static_cast<size_t>(g_.group) * Matrix();
+    for (size_t n0 = 0; n0 < columns_; n0 += nr) {
+      const size_t columns = std::min(nr, columns_ - n0);
+      float* to = packed + group * Matrix() + n0 * depth_ + first * nr;
+      for (size_t d = first; d < end; ++d, to += nr) {
+        weigh_(from + d * row + group * columns_ + n0, depth_ * row, columns, to, apart);
+        for (size_t f = 0; columns < nr && f < kWinogradValues; ++f)
+          std::fill(to + f * apart + columns, to + f * apart + nr, 0.0f);
+      }
+    }
+  }
+
   struct Weigh {
-    static QNNRT_INLINE void Run(const float* from, const double* factors, size_t count,
-                                 float* to) {
+    // Taps are `tap` floats from each other, values `apart`.
+    static QNNRT_INLINE void Run(const float* from, size_t tap, size_t count, float* to,
+                                 size_t apart) {
       QNNRT_SIMD
       for (size_t i = 0; i < count; ++i) {
-        double sum = 0;
-        for (size_t tap = 0; tap < 9; ++tap) sum += factors[tap] * from[tap * count + i];
-        to[i] = static_cast<float>(sum);
+        double rows[4][3];
+        for (size_t c = 0; c < 3; ++c) {
+          const double g0 = from[c * tap + i], g1 = from[(3 + c) * tap + i];
+          const double g2 = from[(6 + c) * tap + i], outer = .5 * (g0 + g2);
+          rows[0][c] = g0;
+          rows[1][c] = outer + .5 * g1;
+          rows[2][c] = outer - .5 * g1;
+          rows[3][c] = g2;
+        }
+        for (size_t r = 0; r < 4; ++r) {
+          const double outer = .5 * (rows[r][0] + rows[r][2]), middle = .5 * rows[r][1];
+          to[(r * 4 + 0) * apart + i] = static_cast<float>(rows[r][0]);
+          to[(r * 4 + 1) * apart + i] = static_cast<float>(outer + middle);
+          to[(r * 4 + 2) * apart + i] = static_cast<float>(outer - middle);
+          to[(r * 4 + 3) * apart + i] = static_cast<float>(rows[r][2]);
+        }
       }
     }
   };
