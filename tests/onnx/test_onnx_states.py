@@ -232,7 +232,7 @@ def test_rewinding_is_an_earlier_position(tmp_path: Path, form: str) -> None:
     np.testing.assert_array_equal(first[4:], again)
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("form", FORMS)
 def test_what_the_cache_holds_beyond_the_text_is_not_read(
     tmp_path: Path, form: str, precision: str
@@ -250,6 +250,35 @@ def test_what_the_cache_holds_beyond_the_text_is_not_read(
             assert [step["op"] for step in steps].count("Attention") == LAYERS
             assert not [step for step in steps if step["op"] == "Cast" and "past" in step["name"]]
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("queries", [1, 20])
+@pytest.mark.parametrize("form", FORMS)
+def test_half_precision_rounds_what_it_reads_and_writes_of_a_cache_of_floats(
+    tmp_path: Path, form: str, queries: int
+) -> None:
+    """The client's numbers stay in memory as they are."""
+    graph, text = Loaded(tmp_path, queries, form), 31
+    rng = np.random.default_rng(7)
+    before = {n: rng.standard_normal(x.shape).astype(F32) for n, x in no_caches().items()}
+    rounded = {n: x.astype(np.float16).astype(F32) for n, x in before.items()}
+    x = rng.standard_normal((1, queries, WIDTH)).astype(F32)
+    found, after = [], []
+    for values in (before, rounded):
+        with qnnrt.Session(graph.model, precision="float16", strict=True) as s:
+            s.load_state(values)
+            found.append(run(s, graph.feeds(text, x)))
+            after.append(s.save_state())
+    np.testing.assert_array_equal(*found)
+    for name in before:
+        new = slice(text, text + queries)
+        for values, cache in zip((before, rounded), (a[name] for a in after), strict=True):
+            old = np.delete(cache, new, axis=2)
+            np.testing.assert_array_equal(old, np.delete(values[name], new, axis=2))
+        written = after[0][name][:, :, new]
+        np.testing.assert_array_equal(written, after[1][name][:, :, new])
+        np.testing.assert_array_equal(written, written.astype(np.float16))
+        assert (written != before[name][:, :, new]).all()
 
 
 def test_a_cache_that_is_turned_to_be_scattered_is_right_and_not_in_place(tmp_path: Path) -> None:

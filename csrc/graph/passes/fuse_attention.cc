@@ -378,6 +378,7 @@ Status FuseAttention(NodeGraph* graph, const FloatStorage& floats, int* changes)
     }
     node.params.push_back({"scale", double{found->scale}});
     node.params.push_back({"rounds", int64_t{found->type}});
+    node.params.push_back({"rounds_read", int64_t{0}});
     SetWords(&node, "dims", {dims.begin(), dims.end()});
     SetWords(&node, "strides", {strides.begin(), strides.end()});
     for (size_t n : found->nodes) {

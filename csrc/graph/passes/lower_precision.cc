@@ -6,8 +6,10 @@
 
 #include "abi/qnn_errors.h"
 #include "abi/qnn_op_names.h"
+#include "graph/layout.h"
 #include "graph/passes/node_graph.h"
 #include "ops/fixed/codec.h"
+#include "ops/matmul/attention.h"
 #include "ops/op.h"
 
 namespace qnnrt {
@@ -57,6 +59,7 @@ class Lowering {
   Status Run() {
     graph_->Index();
     FindWide();
+    if (device_) FindStoredWide();
     std::vector<Node> nodes = std::move(graph_->nodes);
     graph_->nodes.clear();
     for (Node& node : nodes) QNNRT_RETURN_IF_ERROR(Lower(std::move(node)));
@@ -68,7 +71,9 @@ class Lowering {
   const OpDef& DefOf(const Node& node) const { return *FindOp(node.type); }
   bool Kept(const Node& node) const { return kept_.nodes.count(node.name) != 0; }
   // Whether a tensor stays FLOAT_32 as it is.
-  bool StaysWide(const Tensor* t) const { return !IsNative(t) || wide_.count(t) != 0; }
+  bool StaysWide(const Tensor* t) const {
+    return !IsNative(t) || wide_.count(t) != 0 || stored_wide_.count(t) != 0;
+  }
 
   // ---- which tensors stay FLOAT_32 ----
 
@@ -164,6 +169,76 @@ class Lowering {
     return def.sums_products() || (def.flags & OpDef::kSumsInside) != 0;
   }
 
+  // On a device: states in FLOAT_32 that only attention reads, which rounds the elements that it
+  // reads. They stay as they are stored, and what is written to them is rounded: to convert a cache
+  // would take longer than all that a token does with it.
+  void FindStoredWide() {
+    for (const Node& node : graph_->nodes) {
+      if ((DefOf(node).flags & OpDef::kUpdates) == 0 || Kept(node) || !node.HasOutput(0)) continue;
+      const Tensor *state = node.inputs[0], *value = node.outputs[0];
+      if (!state->is_state() || !IsFloat32(state) || !IsFloat32(value)) continue;
+      const Tensor* stored = value->updates == state ? value : StoredAs(value, state);
+      if (stored == nullptr) continue;
+      const auto read = [&](const Tensor* t) { return OnlyAttentionReads(t, node, stored); };
+      if (read(state) && read(value) && read(stored)) stored_wide_.insert({state, value, stored});
+    }
+  }
+
+  // The state's new value, which a node stores that computes nothing.
+  const Tensor* StoredAs(const Tensor* value, const Tensor* state) const {
+    for (const Node& node : graph_->nodes) {
+      if (IsAlias(node) && node.inputs[0] == value && node.outputs[0]->updates == state)
+        return node.outputs[0];
+    }
+    return nullptr;
+  }
+
+  // Whether nothing else reads a value of a state, but the nodes that update and store it.
+  bool OnlyAttentionReads(const Tensor* tensor, const Node& update, const Tensor* stored) const {
+    for (const Node& node : graph_->nodes) {
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (node.inputs[i] != tensor) continue;
+        const bool stores = node.HasOutput(0) && node.outputs[0] == stored;
+        if (i == 0 && (stores || &node == &update)) continue;
+        if (node.type != kAttention || Kept(node) || (i != 1 && i != 2)) return false;
+        if (node.Int("rounds") != static_cast<int64_t>(type_)) return false;
+      }
+    }
+    return true;
+  }
+
+  void RoundWhatIsRead(Node* node) const {
+    int64_t read = 0;
+    for (size_t i = 1; i < 3; ++i) {
+      if (stored_wide_.count(node->inputs[i]) != 0) read |= int64_t{1} << (i - 1);
+    }
+    for (Param& param : node->params) {
+      if (param.name == "rounds_read") param.value = read;
+    }
+  }
+
+  // A node that updates such a state with floats: as they are when they have been rounded.
+  Status LowerUpdate(Node node) {
+    for (size_t i = 1; i < node.inputs.size(); ++i) {
+      const Tensor*& in = node.inputs[i];
+      if (!IsFloat32(in) || wide_.count(in) != 0) continue;
+      const Tensor* narrow = in;
+      if (StaysWide(in) && !in->is_static()) {
+        QNNRT_ASSIGN_OR_RETURN(narrow, Converted(in));
+      } else {
+        QNNRT_ASSIGN_OR_RETURN(narrow, Narrow(in));
+      }
+      Tensor* widened = graph_->NewTensor(*narrow);
+      widened->type = QNN_TENSOR_TYPE_NATIVE;
+      widened->data = nullptr;
+      widened->dtype = QNN_DATATYPE_FLOAT_32;
+      graph_->nodes.push_back(Cast(narrow, widened));
+      in = widened;
+    }
+    graph_->nodes.push_back(std::move(node));
+    return Status::Ok();
+  }
+
   // ---- nodes ----
 
   Status Lower(Node node) {
@@ -172,6 +247,9 @@ class Lowering {
       graph_->nodes.push_back(std::move(node));
       return Status::Ok();
     }
+    if (node.HasOutput(0) && stored_wide_.count(node.outputs[0]) != 0)
+      return LowerUpdate(std::move(node));
+    if (node.type == kAttention) RoundWhatIsRead(&node);
     const bool narrow_out =
         node.HasOutput(0) && IsFloat32(node.outputs[0]) && !StaysWideOutput(node);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -208,6 +286,7 @@ class Lowering {
   // Whether input i, which is FLOAT_32, has to be converted for this node.
   bool MustBeNarrow(const Node& node, const OpDef& def, size_t i, bool narrow_out) const {
     if (!TakesNarrow(def, i) || (narrow_out && (def.flags & OpDef::kMixes) != 0)) return false;
+    if (stored_wide_.count(node.inputs[i]) != 0) return false;
     if (device_) return wide_.count(node.inputs[i]) == 0;
     if (def.sums_products()) return i < 2;
     if (i < 32 && ((def.further_weights >> i) & 1) != 0) return node.inputs[i]->is_static();
@@ -263,6 +342,7 @@ class Lowering {
   const KeptFloats& kept_;
   int* const changes_;
   std::unordered_set<const Tensor*> wide_;
+  std::unordered_set<const Tensor*> stored_wide_;  // states that stay FLOAT_32, and new values
   std::unordered_map<const Tensor*, const Tensor*> narrow_;
 };
 

@@ -39,6 +39,9 @@ Result<Geometry> Read(const Node& node) {
   const bool half = node.HasInput(3) && node.inputs[3]->dtype == QNN_DATATYPE_FLOAT_16;
   g.unseen = half ? -65504.0f : -1e30f;
   g.rounds = NarrowFloatOf(static_cast<Qnn_DataType_t>(node.Int("rounds")));
+  const int64_t read = node.Int("rounds_read");
+  g.rounds_keys = (read & 1) != 0 ? g.rounds : nullptr;
+  g.rounds_values = (read & 2) != 0 ? g.rounds : nullptr;
   return g;
 }
 
@@ -89,9 +92,11 @@ struct Exponentials {
   }
 };
 
-// A matrix of 16-bit floats in `to`, side by side along the dim where they are so.
-MatrixView Widened(const StoredFloats& from, const void* data, size_t at, size_t rows,
-                   size_t columns, size_t row_stride, size_t column_stride, float* to) {
+// A matrix of floats that are widened or rounded in `to`, side by side along the dim where they are
+// so.
+template <typename Floats>
+MatrixView Widened(const Floats& from, const void* data, size_t at, size_t rows, size_t columns,
+                   size_t row_stride, size_t column_stride, float* to) {
   if (!from.narrow()) return {static_cast<const float*>(data) + at, row_stride, column_stride};
   const bool across = row_stride == 1 && column_stride != 1;
   if (across) {
@@ -111,9 +116,9 @@ class Attention final : public Kernel {
   Attention(const Node& node, const Geometry& g, int threads)
       : g_(g),
         q_(*node.inputs[0]),
-        k_(*node.inputs[1]),
-        v_(*node.inputs[2]),
         out_(*node.outputs[0]),
+        k_(*node.inputs[1], g.rounds_keys),
+        v_(*node.inputs[2], g.rounds_values),
         mask_(node),
         exponentials_(AttentionExponentials()) {
     const size_t mr = Simd().rows, most = static_cast<size_t>(std::max(1, threads));
@@ -227,7 +232,8 @@ class Attention final : public Kernel {
   }
 
   const Geometry g_;
-  const StoredFloats q_, k_, v_, out_;
+  const StoredFloats q_, out_;
+  const RoundedFloats k_, v_;
   const MaskFloats mask_;
   const ExponentialsFn exponentials_;
   size_t block_ = 1, blocks_ = 1;  // rows of a block, blocks of a head
@@ -293,6 +299,18 @@ const float* MaskFloats::Read(const ExecArgs& args, float* scratch) const {
   return scratch;
 }
 
+const float* RoundedFloats::Read(const void* data, size_t at, size_t count, float* buffer) const {
+  if (rounds_ == nullptr) return stored_.Read(data, at, count, buffer);
+  const float* from = static_cast<const float*>(data) + at;
+  uint16_t rounded[kFloatBlock];
+  for (size_t i = 0; i < count; i += kFloatBlock) {
+    const size_t some = std::min(kFloatBlock, count - i);
+    rounds_->narrow(from + i, rounded, some);
+    rounds_->widen(rounded, buffer + i, some);
+  }
+  return buffer;
+}
+
 namespace {
 
 SeenKeys SeenBy(const AttentionGeometry& g, const float* mask) {
@@ -339,7 +357,8 @@ OpDef AttentionOp() {
   def.params = {{"scale", ParamSpec::kFloat, Required()},
                 {"dims", ParamSpec::kInts, Required()},
                 {"strides", ParamSpec::kInts, Required()},
-                {"rounds", ParamSpec::kInt, Default(static_cast<int>(QNN_DATATYPE_FLOAT_32))}};
+                {"rounds", ParamSpec::kInt, Default(static_cast<int>(QNN_DATATYPE_FLOAT_32))},
+                {"rounds_read", ParamSpec::kInt, Default(0)}};
   def.infer = Infer;
   def.portable = Make;
   def.flags = OpDef::kInternal | OpDef::kNativeHalf | OpDef::kSumsInside;

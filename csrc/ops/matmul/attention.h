@@ -4,6 +4,7 @@
 #include <array>
 
 #include "ops/op.h"
+#include "ops/stored_floats.h"
 
 namespace qnnrt {
 
@@ -13,6 +14,7 @@ namespace qnnrt {
 //   strides  [5, 4]: of q [batch0, batch1, row, depth], k [.., key, depth], v [.., key, width],
 //            mask [.., row, key] and out [.., row, width], in elements; 0 where one is for all
 //   rounds   the type in which the nodes that this one stands for store scores and weights
+//   rounds_read  1: keys, 2: values are rounded to it when they are read
 constexpr char kAttention[] = "Attention";
 OpDef AttentionOp();
 
@@ -24,6 +26,7 @@ struct AttentionGeometry {
   float scale;
   float unseen;               // a mask hides with this number, or a lower one
   const NarrowFloat* rounds;  // null: FLOAT_32
+  const NarrowFloat *rounds_keys, *rounds_values;
 
   size_t heads() const { return batch0 * batch1; }
   // Where a head begins.
@@ -52,6 +55,21 @@ class MaskFloats {
   bool masked_ = false;
   const NarrowFloat* narrow_ = nullptr;
   size_t elements_ = 0;
+};
+
+// Keys or values, which may be rounded when they are read: a cache in FLOAT_32 on a device that has
+// none (graph/passes/lower_precision.cc).
+class RoundedFloats {
+ public:
+  RoundedFloats(const Tensor& tensor, const NarrowFloat* rounds)
+      : stored_(tensor), rounds_(stored_.narrow() ? nullptr : rounds) {}
+  bool narrow() const { return stored_.narrow() || rounds_ != nullptr; }
+  // As StoredFloats::Read.
+  const float* Read(const void* data, size_t at, size_t count, float* buffer) const;
+
+ private:
+  const StoredFloats stored_;
+  const NarrowFloat* const rounds_;
 };
 
 // s = exp(s + mask - their maximum), 0 where that is no normal number, which the sum, 1 or more,

@@ -56,9 +56,9 @@ struct Weighted {
 };
 
 // Runs `use(floats, next, j, count)` on rows [0, rows) of `columns` floats each, so many at a time
-// that they stay in the first cache where they have to be widened.
+// that they stay in the first cache where they have to be widened, or rounded.
 template <typename Use>
-void InRows(const StoredFloats& stored, const void* data, size_t at, size_t stride, size_t rows,
+void InRows(const RoundedFloats& stored, const void* data, size_t at, size_t stride, size_t rows,
             size_t columns, const Use& use) {
   if (!stored.narrow()) {
     use(static_cast<const float*>(data) + at, stride, 0, rows);
@@ -79,9 +79,9 @@ class RowAttention final : public Kernel {
   RowAttention(const Node& node, const AttentionGeometry& g)
       : g_(g),
         q_(*node.inputs[0]),
-        k_(*node.inputs[1]),
-        v_(*node.inputs[2]),
         out_(*node.outputs[0]),
+        k_(*node.inputs[1], g.rounds_keys),
+        v_(*node.inputs[2], g.rounds_values),
         mask_(node),
         scores_(PickIsa<Scores>()),
         weighted_(PickIsa<Weighted>()),
@@ -174,7 +174,8 @@ class RowAttention final : public Kernel {
   }
 
   const AttentionGeometry g_;
-  const StoredFloats q_, k_, v_, out_;
+  const StoredFloats q_, out_;
+  const RoundedFloats k_, v_;
   const MaskFloats mask_;
   void (*const scores_)(const float*, size_t, size_t, const float*, size_t, size_t, float*, size_t);
   void (*const weighted_)(const float*, size_t, const float*, size_t, size_t, float*);
@@ -187,7 +188,7 @@ class RowAttention final : public Kernel {
 KernelPtr MakeRowAttention(const Node& node, const AttentionGeometry& g) {
   const bool dense = (g.k[3] == 1 || g.depth == 1) && (g.v[3] == 1 || g.width == 1);
   if (g.rows > kMostAttentionRows || !dense) return nullptr;
-  if (NarrowFloatOf(node.inputs[1]->dtype) != nullptr && g.depth > kWide / 4) return nullptr;
+  if (RoundedFloats(*node.inputs[1], g.rounds_keys).narrow() && g.depth > kWide / 4) return nullptr;
   return std::make_unique<RowAttention>(node, g);
 }
 
