@@ -4,8 +4,10 @@
 
 Latency: from before the producer's call until the last consumer has read the tensor's first and
 last element, on the clock that all processes share. The consumers wait meanwhile, and check the
-elements, which change every time. An empty message shows what waking them takes. Throughput: many
-tensors one after another, until the last consumer has read the last one; at most six wait.
+elements, which change every time. Buffers are sent in turn: they come as new memory to consumers
+that let them go, and as known memory to those that keep the last ones open. An empty message shows
+what waking them takes. Throughput: many tensors one after another, until the last consumer has read
+the last one; at most six wait.
 
 Each way tells how many bytes it copied for a hand-off: what the processes read and wrote through
 the kernel, as it counts them, and the copies into shared memory.
@@ -14,6 +16,7 @@ the kernel, as it counts them, and the copies into shared memory.
 import multiprocessing
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection
@@ -59,7 +62,9 @@ def through_kernel() -> int | None:
 Seen = tuple[int, tuple[float, float]]
 
 
-def received(source: Any, blocks: dict[str, SharedMemory]) -> Callable[[], Seen]:
+def received(
+    source: Any, blocks: dict[str, SharedMemory], kept: deque[qnnrt.Buffer]
+) -> Callable[[], Seen]:
     """A function that waits for the next tensor and reads its ends."""
     if isinstance(source, qnnrt.channel.Consumer):
 
@@ -80,6 +85,7 @@ def received(source: Any, blocks: dict[str, SharedMemory]) -> Callable[[], Seen]
                 blocks[message] = SharedMemory(message)
             message = np.frombuffer(blocks[message].buf, np.float32)
         if isinstance(message, qnnrt.Buffer):
+            kept.append(message)
             message = message.array((message.nbytes // 4,), np.float32)
         seen = ends(message)
         return clock(), seen
@@ -91,14 +97,15 @@ def consumer(orders: Connection, pipe: Connection, queue: Any) -> None:
     """Does what it is told: waits for so many tensors, and answers each or the last one."""
     blocks: dict[str, SharedMemory] = {}
     while (order := orders.recv()) is not None:
-        source, count, each, spin = order
+        source, count, each, spin, keep = order
+        kept = deque[qnnrt.Buffer](maxlen=keep)
         with ExitStack() as stack:
             if isinstance(source, qnnrt.Channel):
                 stack.callback(source.close)
                 source = stack.enter_context(source.consumer(spin=spin))
             else:
                 source = {"pipe": pipe, "queue": queue}[source]
-            take = received(source, blocks)
+            take = received(source, blocks, kept)
             before = through_kernel()
             orders.send("ready")
             for _ in range(count if each else 0):
@@ -135,7 +142,7 @@ class Consumers:
 
     def order(self, way: "Way", count: int, each: bool) -> None:
         for orders in self.orders:
-            orders.send((way.source, count, each, way.spin))
+            orders.send((way.source, count, each, way.spin, way.keep))
         for orders in self.orders:
             assert orders.recv() == "ready"
 
@@ -157,6 +164,7 @@ class Way:
 
     source: Any  # what the consumers are told to wait at
     spin: float | None = None  # how long they look before they sleep, in seconds
+    keep = 0  # how many Buffers they keep open
 
     def __init__(self, consumers: Consumers, nbytes: int) -> None:
         self.consumers, self.nbytes, self.copied = consumers, nbytes, 0
@@ -197,9 +205,9 @@ class ByChannel(Way):
 class ByBuffer(Way):
     """Filled in place, and pickled."""
 
-    def __init__(self, consumers: Consumers, nbytes: int, source: str) -> None:
+    def __init__(self, consumers: Consumers, nbytes: int, source: str, keep: int = 0) -> None:
         super().__init__(consumers, nbytes)
-        self.source = source
+        self.source, self.keep = source, keep
         self.buffers = [qnnrt.alloc(nbytes) for _ in range(BLOCKS)]
         self.arrays = [b.array((nbytes // 4,), np.float32) for b in self.buffers]
         self.next = 0
@@ -378,6 +386,9 @@ def measure(bench: Benchmark, consumers: Consumers, nbytes: int, kind: str) -> N
     ways: dict[str, Way] = {
         "a Channel": ByChannel(consumers, nbytes),
         f"the Buffer through a {source.capitalize()}": ByBuffer(consumers, nbytes, source),
+        f"the Buffer through a {source.capitalize()}, kept": ByBuffer(
+            consumers, nbytes, source, BLOCKS
+        ),
         "SharedMemory and a Queue": ByCopy(consumers, nbytes),
         "the array, pickled through a Pipe": ByPickle(consumers, nbytes),
     }

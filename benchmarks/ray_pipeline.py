@@ -8,7 +8,8 @@ same actors with Ray's object store. Three frames are under way. The results are
 copied for a frame are those between the steps: into the object store, and into the session's input.
 
 Images: Ray Data makes images and infers them in two actors, with a session and with ONNX Runtime.
-The time is that of the whole run, the start of the actors too.
+The time is that of the whole run, the start of the actors too; beside it what an image takes of an
+actor's processor time once it runs, and what making the actor takes: imports and the session.
 
 Memory: four actors load one network each. PSS divides shared pages among those who share them, so
 the sum is what the machine gives.
@@ -16,11 +17,13 @@ the sum is what the machine gives.
 
 from __future__ import annotations
 
+import importlib
 import statistics
 import tempfile
 import time
 import zlib
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +49,7 @@ IN_FLIGHT = 3
 STORED = 4  # compressed frames
 IMAGE = (3, 64, 64)
 BATCH = 32
+ACTORS = 2
 
 
 # ---- networks
@@ -283,25 +287,45 @@ class OnnxRuntimeActor:
         return {"y": np.concatenate(found)}
 
 
+class Timed:
+    """An actor, and its processor time: of each row, and in the first one that of its start."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        begin = time.process_time()
+        self.actor = make()
+        self.start = time.process_time() - begin
+
+    def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        begin = time.process_time()
+        result = self.actor(batch)
+        count = len(result["y"])
+        rows, starts = np.full(count, (time.process_time() - begin) / count), np.zeros(count)
+        starts[0], self.start = self.start, 0.0
+        return {"y": result["y"], "row_seconds": rows, "start_seconds": starts}
+
+
 def images(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     phase = batch["id"][:, None, None, None] * 0.01
     pixels = np.arange(np.prod(IMAGE)).reshape(1, *IMAGE) * 1e-3
     return {"x": np.sin(phase + pixels).astype(np.float32)}
 
 
-def dataset_seconds(actor: Any, arguments: tuple[Any, ...], options: Any, count: int) -> Any:
-    start = time.perf_counter()
+def through(make: Callable[[], Any], count: int) -> tuple[float, dict[str, float]]:
+    """Seconds of the whole run, and the sums of what came out."""
+    begin = time.perf_counter()
     done = ray.data.range(count, override_num_blocks=max(4, count // 512)).map_batches(images)
     done = done.map_batches(
-        actor,
-        fn_constructor_args=arguments,
-        fn_constructor_kwargs=options,
+        Timed,
+        fn_constructor_args=(make,),
         batch_size=8 * BATCH,
-        concurrency=2,
+        compute=ray.data.ActorPoolStrategy(size=ACTORS),
         num_cpus=0.5,
     )
-    total = sum(float(batch["y"].sum()) for batch in done.iter_batches(batch_size=1024))
-    return time.perf_counter() - start, total
+    sums = {"y": 0.0, "row_seconds": 0.0, "start_seconds": 0.0}
+    for batch in done.iter_batches(batch_size=1024):
+        for name in sums:
+            sums[name] += float(batch[name].sum())
+    return time.perf_counter() - begin, sums
 
 
 def measure_images(bench: Benchmark, folder: Path) -> None:
@@ -310,26 +334,37 @@ def measure_images(bench: Benchmark, folder: Path) -> None:
     with qnnrt.Session(model, threads=1) as session:
         session.save_binary(binary)
     case: Case = bench.case(f"{count:,} images through Ray Data", "s")
-    ways = {
-        "SessionActor": (qr.SessionActor, (binary,), {"keep": False}),
-        "ONNX Runtime in the actor": (OnnxRuntimeActor, (model,), {}),
+    # What they import counts as their start.
+    ways: dict[str, Callable[[], Any]] = {
+        "SessionActor": lambda: importlib.import_module("qnnrt.ray").SessionActor(binary),
+        "ONNX Runtime in the actor": lambda: OnnxRuntimeActor(model),
     }
-    totals = {}
     if optional("onnxruntime") is None:
         del ways["ONNX Runtime in the actor"]
-    for name, way in ways.items():
+    results: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
+    for name in ways:
         case.sampled(name, lambda n: 0.0)
-        totals[name] = dataset_seconds(*way, min(count, 320))[1]
-    np.testing.assert_allclose(list(totals.values()), next(iter(totals.values())), rtol=1e-3)
     for i in range(1 if bench.smoke else 3):
-        order = case.ways if i % 2 == 0 else case.ways[::-1]
-        for one in order:
-            one.times.append(dataset_seconds(*ways[one.name], count)[0])
+        for one in case.ways if i % 2 == 0 else case.ways[::-1]:
+            seconds, sums = through(ways[one.name], count)
+            one.times.append(seconds)
+            results[one.name].append(sums)
+    first = next(iter(results.values()))[0]["y"]
+    np.testing.assert_allclose(
+        [s["y"] for sums in results.values() for s in sums], first, rtol=1e-3
+    )
     for one in case.ways:
+        own = results[one.name]
         one.facts["images_per_second"] = count / statistics.median(one.times)
+        one.facts["row_us"] = 1e6 * statistics.median(s["row_seconds"] for s in own) / count
+        one.facts["start_ms"] = 1e3 * statistics.median(s["start_seconds"] for s in own) / ACTORS
     bench.show(case)
     for one in case.ways:
-        print(f"  {one.name:34}{one.facts['images_per_second']:10.0f} images a second")
+        print(
+            f"  {one.name:34}{one.facts['images_per_second']:10.0f} images a second"
+            f"{one.facts['row_us']:10.1f} us of processor time each"
+            f"{one.facts['start_ms']:8.0f} ms to start"
+        )
 
 
 # ---- memory

@@ -1,5 +1,17 @@
 # Part of _core.pyx: buffers.
 
+cdef object _numpy = None
+
+
+cdef object _numpy_module():
+    """numpy, which is imported with the first array that is asked for."""
+    global _numpy
+    if _numpy is None:
+        import numpy
+        _numpy = numpy
+    return _numpy
+
+
 cdef class Buffer:
     """Memory that an accelerator, another process and numpy can share.
 
@@ -205,8 +217,8 @@ cdef class Buffer:
         Raises:
             ValueError: the array would reach outside the buffer, or be misaligned.
         """
-        import numpy
         self._open()
+        numpy = _numpy_module()
         dtype = numpy.dtype(dtype)
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         count = 1
@@ -222,9 +234,9 @@ cdef class Buffer:
         if (<uintptr_t>self._address + <uintptr_t>offset) % dtype.alignment:
             raise ValueError(f"offset {offset} is not a multiple of {dtype.alignment}, the "
                              f"alignment of {dtype}")
-        # numpy.ndarray(buffer=...) would drop the export at once; asarray keeps it as the base.
-        flat = numpy.asarray(self)
-        return flat[offset:offset + count * dtype.itemsize].view(dtype).reshape(shape)
+        # numpy.ndarray(buffer=...) would drop the export at once; frombuffer keeps it as the base.
+        flat = numpy.frombuffer(self, dtype, count, offset)
+        return flat if len(shape) == 1 else flat.reshape(shape)
 
     def cpu_access(self, read=True, write=True) -> CpuAccess:
         """A context manager around CPU access to memory that a device shares without coherence.
