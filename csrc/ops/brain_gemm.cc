@@ -184,14 +184,18 @@ void RunBrainGemm(const BrainGemm& g, void* scratch, const Threads& threads,
   const size_t work = std::max<size_t>(1, std::min(rows, g.m) * kColumns * g.k);
   const auto run = [&](size_t begin, size_t end) {
     alignas(64) float c[kBlockRows * kColumns];
-    alignas(64) float bias[kColumns] = {};
+    // Of a panel that is not whole, or zeros. Written here and not block by block: a tile waits for
+    // what was stored just before, and with it for all results of the block before.
+    alignas(64) float edge[kColumns] = {};
+    const size_t whole = g.bias == nullptr ? 0 : g.n / kColumns * kColumns;
+    if (g.bias != nullptr) std::copy_n(g.bias + whole, g.n - whole, edge);
     static_assert(kBlockTiles * kTileRows <= kBlockRows);
     for (size_t i = begin; i < end; ++i) {
       const size_t m0 = i % blocks * rows, n0 = i / blocks * kColumns;
       const size_t count = std::min(rows, g.m - m0), columns = std::min(kColumns, g.n - n0);
       const uint32_t* panel = g.packed + i / blocks * pairs * kColumns;
       const uint16_t* a = m0 < copied.first ? g.a + m0 * lda : copy + (m0 - copied.first) * lda;
-      if (g.bias != nullptr) std::copy_n(g.bias + n0, columns, bias);
+      const float* bias = n0 < whole ? g.bias + n0 : edge;
       if (tiles) {
         const uint32_t* next = panel + (i / blocks + 1 < panels ? pairs * kColumns : 0);
         InTiles(a, lda, count, panel, pairs, bias, c, {next, i % blocks, blocks});
