@@ -74,6 +74,13 @@ CASES = {
     "bytes, many rows and zeros": Product((25, 480), 70, bits=8, block=32, zeros=True, bias=True),
     "bytes, many rows and scales": Product((9, 640), 65, bits=8, block=128, signed=True),
     "bytes, one scale": Product((2, 9, 128), 70, bits=8, axis=False, zeros=True),
+    "a row, 21 blocks of 32": Product((1, 672), 45, block=32, zeros=True),
+    "a row, 37 blocks of 16": Product((1, 592), 31, block=16, signed=True, threads=1),
+    "a row, 19 blocks of 64": Product((1, 1216), 29, block=64, zeros=True, bias=True),
+    "a row, 5 blocks of 256": Product((1, 1280), 83, block=256, zeros=True, packed=True),
+    "a row of bytes, 21 blocks of 32": Product((1, 672), 45, bits=8, block=32, threads=1),
+    "a row of bytes, 37 blocks of 16": Product((1, 592), 31, bits=8, block=16, zeros=True),
+    "a row of bytes, 19 blocks of 64": Product((1, 1216), 29, bits=8, block=64, signed=True),
 }
 
 

@@ -87,6 +87,10 @@ def _cubic(a: float) -> Callable[[np.ndarray], np.ndarray]:
     return weight
 
 
+#: How many weights of an interpolation are made at a time.
+_TAPS = 1 << 16
+
+
 def matrix(
     budget: Budget,
     axis: Axis,
@@ -102,20 +106,25 @@ def matrix(
     support = math.ceil(reach * stretch) + 1
     shape = (axis.out, axis.size)
     budget.array(shape, np.float64, f"weights of shape {list(shape)}")
-    # Row by row, in Python.
-    budget.work(axis.out * (20_000 + 50 * support))
-    weights = np.zeros((axis.out, axis.size))
-    for row, x in enumerate(at):
-        base = math.floor(x)
-        taps = np.arange(base - support, base + support + 1)
+    budget.work(axis.out * (2_000 + 50 * support))
+    if not (np.abs(at) < 2**53).all():
+        raise ValueError("the scale of a dimension gives coordinates that are no numbers")
+    weights = np.zeros(shape)
+    reached = np.arange(-support, support + 1)
+    together = max(1, _TAPS // len(reached))
+    for begin in range(0, axis.out, together):
+        x = at[begin : begin + together, None]
+        base = np.floor(x).astype(np.int64)
+        taps = base + reached
         w = kernel((taps - x) / stretch)
-        inside = (taps >= 0) & (taps < axis.size)
+        column = np.clip(taps, 0, axis.size - 1)
         if exclude_outside:
-            w = np.where(inside, w, 0)
-            if w.sum() == 0:
-                w = np.where(taps == np.clip(base, 0, axis.size - 1), 1.0, 0.0)
-        w = w / w.sum()
-        np.add.at(weights[row], np.clip(taps, 0, axis.size - 1), w)
+            w = np.where(column == taps, w, 0)
+            nothing = w.sum(1, keepdims=True) == 0
+            w = np.where(nothing, taps == np.clip(base, 0, axis.size - 1), w)
+        w = w / w.sum(1, keepdims=True)
+        row = np.arange(begin, begin + len(x))[:, None]
+        np.add.at(weights, (row, column), w)
     outside = (at < 0) | (at > axis.size - 1)
     if extrapolation is None:
         outside = np.zeros_like(outside)
