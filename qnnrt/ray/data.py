@@ -16,7 +16,7 @@ __all__ = ["SessionActor"]
 
 class SessionActor:
     """Infers a dataset's batches: ``dataset.map_batches(SessionActor, fn_constructor_args=(path,),
-    batch_size=32, concurrency=4)``.
+    batch_size=32, compute=ray.data.ActorPoolStrategy(size=4))``.
 
     Rows of numpy or arrow batches are written into the session's bound inputs, and nowhere else
     before; results come out as new columns, or in place of those of the same name. A batch may have

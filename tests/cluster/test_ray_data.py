@@ -39,7 +39,7 @@ def test_a_dataset_goes_through_actors(cluster: None, binary: Path, form: str) -
         fn_constructor_kwargs={"inputs": {"x": "image"}, "outputs": {"y": "positive"}},
         batch_format=form,
         batch_size=7,
-        concurrency=2,
+        compute=ray.data.ActorPoolStrategy(size=2),
         num_cpus=0.5,
     )
     found = np.stack([row["positive"] for row in done.take_all()])
