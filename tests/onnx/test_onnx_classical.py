@@ -124,6 +124,36 @@ def test_support_vectors(kernel: str, one_class: int) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
+@pytest.mark.parametrize("sizes", [[3, 2], [2, 3, 2], [1, 2, 3, 4]], ids=str)
+def test_classes_that_support_vectors_tell_apart(sizes: list[int], transform: str) -> None:
+    classes, number = len(sizes), sum(sizes)
+    x = values(40, 3)
+    how: Attrs = {
+        "classlabels_ints": [7, 2**40, -3, 5][:classes],
+        "coefficients": values(classes - 1, number).ravel().tolist(),
+        "kernel_params": [0.5, 0.0, 3.0],
+        "kernel_type": "RBF",
+        "post_transform": transform,
+        "rho": [-0.5, 0.3, 0.1, -0.2, 0.0, 0.4][: classes * (classes - 1) // 2],
+        "support_vectors": values(number, 3).ravel().tolist(),
+        "vectors_per_class": sizes,
+    }
+    if classes == 2 and transform == "SOFTMAX":
+        refused("SVMClassifier", "one score for two classes", x, outputs=2, **how)
+        return
+    same("SVMClassifier", x, outputs=2, **how)
+    likely = {**how, "prob_a": how["rho"], "prob_b": how["rho"]}
+    refused("SVMClassifier", "probabilities", x, outputs=2, **likely)
+    proto, feeds = model_of("SVMClassifier", [x], 2, domain=ML, **likely)
+    with qnnrt.Session(importer.load(proto, outputs=["o0"])) as session:
+        labels = session.run(feeds)["o0"]
+    np.testing.assert_array_equal(labels, theirs(proto, feeds)[0])
+    assert len(set(labels.tolist())) > 1
+    how["rho"] += [0.0]
+    invalid("SVMClassifier", f"{len(how['rho'])} values of rho", x, outputs=2, **how)
+
+
 class Forest:
     """Random trees as attributes of a node."""
 

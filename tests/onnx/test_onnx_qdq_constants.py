@@ -297,6 +297,14 @@ def test_types_that_qnn_does_not_have_are_refused() -> None:
     y = g.op("DequantizeLinear", [g.nodes[-1].output[0], g.const(np.float32(1))])
     with pytest.raises(qnnrt.UnsupportedOpError, match="the type float8_e4m3fn, which QNN does"):
         importer.load(g.proto({"x": (4, 6)}, [y]))
+    for kind, name in (
+        (TensorProto.FLOAT8E5M2, "float8_e5m2"), (TensorProto.FLOAT8E4M3FN, "float8_e4m3fn"),
+        (TensorProto.INT4, "int4"), (TensorProto.STRING, "text"),
+    ):  # fmt: skip
+        g = Graph()
+        y = g.op("Cast", [g.op("Cast", ["x"], to=kind)], to=TensorProto.FLOAT)
+        with pytest.raises(qnnrt.UnsupportedOpError, match=f"(?s)1 node .*the type {name}, which"):
+            importer.load(g.proto({"x": (4, 6)}, [y]))
 
 
 @pytest.mark.parametrize("constant", [False, True])

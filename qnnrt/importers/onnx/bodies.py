@@ -39,7 +39,8 @@ BODIES: dict[str, Table[BodyFn]] = {
         {
             "classical": (
                 "ArrayFeatureExtractor Binarizer FeatureVectorizer Imputer LabelEncoder "
-                "LinearClassifier LinearRegressor Normalizer OneHotEncoder SVMRegressor Scaler"
+                "LinearClassifier LinearRegressor Normalizer OneHotEncoder SVMClassifier "
+                "SVMRegressor Scaler"
             ),
             "trees": "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor",
         }

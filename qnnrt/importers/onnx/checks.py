@@ -63,12 +63,14 @@ _WIDE = {
     ("LabelEncoder", "values_int64s"),
     ("LinearClassifier", "classlabels_ints"),
     ("OneHotEncoder", "cats_int64s"),
+    ("SVMClassifier", "classlabels_ints"),
     ("TreeEnsembleClassifier", "classlabels_int64s"),
 }
 #: Operators whose attributes are their weights and tables.
 _DATA = {
-    "Constant", "LabelEncoder", "LinearClassifier", "LinearRegressor", "SVMRegressor",
-    "TfIdfVectorizer", "TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor",
+    "Constant", "LabelEncoder", "LinearClassifier", "LinearRegressor", "SVMClassifier",
+    "SVMRegressor", "TfIdfVectorizer", "TreeEnsemble", "TreeEnsembleClassifier",
+    "TreeEnsembleRegressor",
 }  # fmt: skip
 #: Attributes that say yes or no.
 _FLAGS = {

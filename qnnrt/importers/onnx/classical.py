@@ -6,6 +6,7 @@ open, it is as in ONNX Runtime. Ensembles of trees are in `trees`.
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -15,6 +16,9 @@ import onnx
 from .bodies import CLASSICAL, Body, body
 from .expanded import OPSET, array, ints, reshaped
 from .nodes import OnnxNode, Unsupported
+
+#: What is made of a node may have so many numbers, or so many times what the node gives.
+FREE, GROWTH = 2**20, 64
 
 FLOAT, INT64 = int(onnx.TensorProto.FLOAT), int(onnx.TensorProto.INT64)
 
@@ -316,3 +320,55 @@ def _kernel(b: Body, x: str, vectors: np.ndarray, kind: str) -> str:
     if kind == "SIGMOID":
         return b.op("Tanh", [products])
     raise ValueError(f"kernel_type is {kind!r}; it has to be LINEAR, POLY, RBF or SIGMOID")
+
+
+@body(CLASSICAL, "SVMClassifier", to="MatMul, ElementWiseUnary, Argmax")
+def _vector_classifier(n: OnnxNode) -> onnx.FunctionProto:
+    """Each two classes are told apart by a score, and it has a vote: above 0 for the first."""
+    b, labels = Body(n), labels_of(n, "classlabels_ints")
+    _, features = rows_of(n)
+    sizes, classes = longs(n, "vectors_per_class"), labels.size
+    if not sizes.size:
+        raise Unsupported("a machine without support vectors (vectors_per_class)")
+    vectors, weights, rho = (floats(n, k) for k in ("support_vectors", "coefficients", "rho"))
+    number, count = int(sizes.sum()), classes * (classes - 1) // 2
+    if (
+        classes < 2
+        or (sizes < 0).any()
+        or (sizes.size, vectors.size, weights.size, rho.size)
+        != (classes, number * features, number * (classes - 1), count)
+    ):
+        raise ValueError(
+            f"{vectors.size} values of support vectors, {weights.size} coefficients and "
+            f"{rho.size} values of rho for {number} vectors of {features} features and "
+            f"{classes} classes"
+        )
+    if number * count > max(FREE, GROWTH * weights.size):
+        raise Unsupported(f"{count} pairs of classes with {number} vectors: too large a matrix")
+    kind = n.text("post_transform", "NONE")
+    if n.wants(1) and n.attrs.get("prob_a"):
+        raise Unsupported(
+            "probabilities (prob_a), which are found step by step: outputs= of the labels alone "
+            "leaves them out"
+        )
+    if n.wants(1) and classes == 2 and kind not in ("NONE", "LOGISTIC"):
+        raise Unsupported(f"post_transform {kind!r} of one score for two classes")
+    pairs, ends = list(itertools.combinations(range(classes), 2)), np.cumsum(sizes)
+    of = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+    told = np.zeros((number, len(pairs)), np.float32)  # what vectors add to the score of each pair
+    for pair, (i, j) in enumerate(pairs):
+        told[of[i], pair] = weights.reshape(classes - 1, number)[j - 1, of[i]]
+        told[of[j], pair] = weights.reshape(classes - 1, number)[i, of[j]]
+    products = _kernel(
+        b, samples(b), vectors.reshape(number, features), n.text("kernel_type", "LINEAR")
+    )
+    scores = b.op("Add", [b.op("MatMul", [products, array(b, told)]), array(b, rho)])
+    chosen = np.eye(classes, dtype=np.float32)
+    first, second = (chosen[[pair[k] for pair in pairs]] for k in (0, 1))
+    wins = b.op("Cast", [b.op("Greater", [scores, b.number(0)])], to=FLOAT)
+    votes = b.op("MatMul", [wins, array(b, first - second)])
+    votes = b.op("Add", [votes, array(b, second.sum(0))])
+    place = b.op("ArgMax", [votes], axis=-1, keepdims=0)
+    if classes == 2:
+        scores = b.op("Concat", [b.op("Neg", [scores]), scores], axis=-1)
+    return b.proto(label_of(b, place, labels), transformed(b, scores), opset=OPSET)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ...dtypes import is_float, is_number
+from ...dtypes import has_data_type, is_float
 from .common import add, cast, div, mul, nary, plus, reduce, scalar, select, sub, times, unary
 from .nodes import Lowering, OnnxNode, Result, Unsupported, axis_of, lowers
 from .values import Value, constant
@@ -269,6 +269,7 @@ def cast_like(c: Lowering, n: OnnxNode) -> Value:
 def _cast_to(c: Lowering, n: OnnxNode, dtype: np.dtype) -> Value:
     x = n.input(0)
     for t in (x.dtype, dtype):
-        if not is_number(t):
-            raise Unsupported(f"the type {t.name}")
+        if not has_data_type(t):
+            kind = "text" if t.kind == "O" else t.name
+            raise Unsupported(f"the type {kind}, which QNN does not have")
     return cast(c, x, dtype)

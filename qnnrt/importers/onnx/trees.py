@@ -13,7 +13,18 @@ import numpy as np
 import onnx
 
 from .bodies import CLASSICAL, Body, body
-from .classical import INT64, floats, label_of, labels_of, longs, rows_of, samples, transformed
+from .classical import (
+    FREE,
+    GROWTH,
+    INT64,
+    floats,
+    label_of,
+    labels_of,
+    longs,
+    rows_of,
+    samples,
+    transformed,
+)
 from .expanded import OPSET, array, ints, reshaped
 from .nodes import OnnxNode, Unsupported
 
@@ -27,9 +38,6 @@ _MODES = {
     "BRANCH_NEQ": ("Equal", True),
 }
 _NUMBERED = list(_MODES)  # as TreeEnsemble numbers them, before BRANCH_MEMBER
-
-#: A table of what leaves hold may have so many numbers, or so many times what the file gives.
-_FREE, _GROWTH = 2**20, 64
 
 
 @dataclass
@@ -95,7 +103,7 @@ def _column(what: str, values: np.ndarray, count: int) -> np.ndarray:
 
 def _table(shape: tuple[int, int], places: np.ndarray, values: np.ndarray) -> np.ndarray:
     """`values` summed at `places` of a table, row by row."""
-    if shape[0] * shape[1] > max(_FREE, _GROWTH * values.size):
+    if shape[0] * shape[1] > max(FREE, GROWTH * values.size):
         raise Unsupported(f"{shape[0]} nodes with {shape[1]} results each: too large a table")
     table = np.zeros(shape, values.dtype)
     np.add.at(table, (places // shape[1], places % shape[1]), values)
