@@ -127,7 +127,8 @@ def two_in_a_byte(codes: np.ndarray) -> np.ndarray:
     return low | high << 4
 
 
-#: Numbers that become others, or no number, where sums are taken apart; a row has one of them.
+#: Numbers that become others, or no number, where sums are taken apart; a row has one of them, and
+#: one more beside one that is not finite.
 EXTREMES = (np.inf, 3e38, -np.inf, np.nan, -1e31)
 
 
@@ -153,7 +154,10 @@ def build(
     if extreme:  # every other row has none
         rows = x.reshape(-1, p.k)
         for m in range(0, len(rows), 2):
-            rows[m, (m * 37 + 5) % p.k] = EXTREMES[m // 2 % len(EXTREMES)]
+            place, value = (m * 37 + 5) % p.k, EXTREMES[m // 2 % len(EXTREMES)]
+            rows[m, place] = value
+            if not np.isfinite(value):
+                rows[m, (place + 1) % p.k] = value
     shape: tuple[int, ...] = (p.k, p.n) if p.across else (p.n, p.k)
     shape = (1, 1, *shape) if p.op == "Conv2d" else shape
     low = -(1 << (p.bits - 1)) if p.signed else 0
