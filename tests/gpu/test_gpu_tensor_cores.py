@@ -371,7 +371,7 @@ def test_four_warps_together_are_tried(
         tried.append((real.driver, dtype.name, turned))
         if real.driver == "refuses":
             raise RuntimeError("clBuildProgram failed")
-        return int((real.driver, dtype.name, turned) == ("wrong", "float32", True))
+        return int((real.driver, dtype.name) == ("wrong", "float32"))
 
     monkeypatch.setattr(trial, "differences", differences)
     monkeypatch.setattr(trial, "_real", lambda device: device)
@@ -388,7 +388,9 @@ def test_four_warps_together_are_tried(
             found[driver] = trial.grouped(dataclasses.replace(Device.of(raw), driver=driver))
     assert [driver for driver, is_ in found.items() if is_] == ["right"]
     assert [t[1:] for t in tried if t[0] == "right"] == [
-        (np.dtype(dtype).name, turned) for dtype in DTYPES for turned in (False, True)
+        ("float16", False),
+        ("float16", True),
+        ("float32", False),
     ]
     assert {driver for driver, *_ in tried} == {"right", "wrong", "refuses"}
     assert "float32, 1 numbers are wrong" in caplog.text
