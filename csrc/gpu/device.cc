@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "abi/qnn_errors.h"
+#include "gpu/ptx.h"
 #include "opencl/error.h"
 #include "support/fork.h"
 #include "support/json.h"
@@ -300,32 +301,36 @@ Result<void*> ClContext::Build(void* program, const std::string& options) {
   return DriverError(code, device_.Text() + " does not build a kernel: " + log);
 }
 
+Result<void*> ClContext::OfBinary(const std::string& binary, const std::string& options) {
+  const size_t size = binary.size();
+  const auto* bytes = reinterpret_cast<const unsigned char*>(binary.data());
+  int32_t each = 0, code = 0;
+  void* program = cl_.createProgramWithBinary(raw_, 1, &device_.raw, &size, &bytes, &each, &code);
+  if (program != nullptr && code == 0 && each == 0) return Build(program, options);
+  if (program != nullptr) cl_.releaseProgram(program);
+  return DriverError(code != 0 ? code : each, device_.Text() + " takes no such binary");
+}
+
 Result<void*> ClContext::Program(const std::string& source, const std::string& options,
                                  const std::string& binary) {
   std::lock_guard<std::mutex> lock(mutex_);
   const std::string key = options + "\n" + source;
   if (auto found = programs_.find(key); found != programs_.end()) return found->second;
   void* program = nullptr;
-  int32_t code = 0;
   if (!binary.empty()) {
-    const size_t size = binary.size();
-    const auto* bytes = reinterpret_cast<const unsigned char*>(binary.data());
-    int32_t each = 0;
-    program = cl_.createProgramWithBinary(raw_, 1, &device_.raw, &size, &bytes, &each, &code);
-    if (program != nullptr && (code != 0 || each != 0)) {
-      cl_.releaseProgram(program);
-      program = nullptr;
-    }
-    if (program != nullptr) {
-      Result<void*> built = Build(program, options);
-      program = built.ok() ? *built : nullptr;
-    }
+    Result<void*> built = OfBinary(binary, options);
+    program = built.ok() ? *built : nullptr;
   }
   if (program == nullptr) {
     const char* text = source.c_str();
+    int32_t code = 0;
     program = cl_.createProgramWithSource(raw_, 1, &text, nullptr, &code);
     if (program == nullptr) return DriverError(code, device_.Text() + " takes no programs");
     QNNRT_ASSIGN_OR_RETURN(program, Build(program, options));
+    if (const std::string ptx = Rewritten(BinaryOf(program)); !ptx.empty()) {
+      cl_.releaseProgram(program);
+      QNNRT_ASSIGN_OR_RETURN(program, OfBinary(ptx, options));
+    }
   }
   programs_.emplace(key, program);
   return program;

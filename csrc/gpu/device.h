@@ -71,6 +71,7 @@ class ClContext {
         arenas_(std::make_shared<opencl::ArenaPool>(cl, raw)) {}
   Status MakeQueue();
   Result<void*> Build(void* program, const std::string& options);
+  Result<void*> OfBinary(const std::string& binary, const std::string& options);
 
   const OpenCl& cl_;
   const Device device_;

@@ -17,7 +17,16 @@ from .device import Device, pyopencl
 from .files import keep
 from .ir import Launch
 
-__all__ = ["ROUNDED", "STANDARD", "Program", "Programs", "cache_dir", "kernel_name", "source"]
+__all__ = [
+    "ROUNDED",
+    "STANDARD",
+    "Program",
+    "Programs",
+    "cache_dir",
+    "kernel_name",
+    "rewritten",
+    "source",
+]
 
 #: What kernels are built with.
 STANDARD: Final = ("-cl-std=CL1.2",)
@@ -25,6 +34,9 @@ STANDARD: Final = ("-cl-std=CL1.2",)
 ROUNDED: Final = "-cl-fp32-correctly-rounded-divide-sqrt"
 _MAGIC: Final = b"qnnrt opencl 1\n"
 _DIGEST: Final = 32  # bytes
+#: Before instructions in PTX that compilers of OpenCL C refuse; see mma.cl.
+_MARK: Final = b"//@ "
+_TARGET: Final = re.compile(rb"^\.target sm_90\b", re.MULTILINE)
 _INCLUDE: Final = re.compile(r'#include "(\w+)\.cl"')
 
 
@@ -46,6 +58,14 @@ def source(launch: Launch) -> str:
 def kernel_name(launch: Launch) -> str:
     """Of its function in OpenCL."""
     return f"qnnrt_{launch.function}"
+
+
+def rewritten(ptx: bytes) -> bytes | None:
+    """What a driver made of a source, in PTX, with the instructions that it would not have taken
+    from there: they need another target. None where there are none."""
+    if _MARK not in ptx:
+        return None
+    return _TARGET.sub(b".target sm_90a", ptx.rstrip(b"\0").replace(_MARK, b""))
 
 
 @functools.cache
@@ -135,8 +155,12 @@ class Programs:
         # Not a pyopencl.Program of a text, which keeps a cache of its own.
         program = cl.Program(cl._cl._Program(self._context, text))
         raw = program.build(_options(self._device), devices=[self._device.raw])
+        data = raw.get_info(cl.program_info.BINARIES)[0]
+        if (more := rewritten(data)) is not None:
+            data = more
+            program = cl.Program(self._context, [self._device.raw], [data])
+            raw = program.build(_options(self._device))
         if path is not None:
-            data = raw.get_info(cl.program_info.BINARIES)[0]
             keep(path, _MAGIC + hashlib.sha256(data).digest() + data)
         return raw
 

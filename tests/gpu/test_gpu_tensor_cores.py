@@ -21,7 +21,7 @@ from qnnrt.gpu.configs import Configs
 from qnnrt.gpu.device import WITHOUT, Device
 from qnnrt.gpu.ops import gemm, tensor, trial
 from qnnrt.gpu.ops.product import Product
-from qnnrt.gpu.programs import source
+from qnnrt.gpu.programs import rewritten, source
 from qnnrt.gpu.target import Target
 from qnnrt.model import Model, Node, Tensor
 from support.gpu.cases import against_cpu, normal, on_gpu, one_backend  # noqa: F401
@@ -38,6 +38,9 @@ DEEP = tensor.Block(64, 32, 128, 2, 1, 4)
 #: The next words are loaded early: with one step a stage, and with several.
 FLAT_AHEAD = tensor.Block(32, 64, 32, 1, 2, 4, ahead=True)
 DEEP_AHEAD = tensor.Block(64, 32, 128, 2, 1, 2, ahead=True)
+#: Four warps multiply together: one group of them, and two, of two blocks each.
+FOUR = tensor.Block(64, 64, 128, 4, 1, 3, grouped=True)
+EIGHT = tensor.Block(256, 64, 128, 8, 1, 4, grouped=True)
 #: Rows, columns and terms into which copies of 16, 8, 4 and 2 bytes divide 16-bit floats.
 SIZES = [(72, 72, 80), (36, 44, 68), (70, 66, 70), (67, 69, 71)]
 LAYOUTS = [(False, False), (True, False), (False, True), (True, True)]
@@ -96,6 +99,27 @@ def test_whole_numbers_are_exact(
     beyond one tile each way."""
     only(block)
     exactly(*(product(n, layout, dtype) for n, layout in zip(sizes, LAYOUTS, strict=False)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_whole_numbers_of_four_warps_together(only: Use, dtype: Any) -> None:
+    """All layouts, more stages than are on their way, and 32-bit floats that are turned and rounded
+    beforehand: of one matrix and of several, of constants, of parts."""
+    only(FOUR, 2)
+    sizes = [(70, 66, 332), (66, 68, 70), (67, 69, 331), (72, 40, 328)]
+    cases = [product(n, layout, dtype) for n, layout in zip(sizes, LAYOUTS, strict=True)]
+    cases.append(product((66, 66, 330), (True, False), dtype, static=[1], then=[("Relu", {})]))
+    a, b = numbers(2, 1, 9, 40, dtype=dtype), numbers(3, 40, 34, dtype=dtype)
+    cases.append(case("MatMul", [a, b], [(2, 3, 9, 34)]))
+    cases.append(convolution((1, 7, 9, 8), (3, 3, 4), 10, dtype, pad=1, group=2))
+    exactly(*cases)
+
+
+@pytest.mark.slow
+def test_several_blocks_of_eight_warps(only: Use) -> None:
+    only(EIGHT)
+    exactly(product((260, 70, 260), (False, False), np.float16))
 
 
 @pytest.mark.slow
@@ -300,6 +324,8 @@ def test_they_are_tried_before_they_are_used(caplog: pytest.LogCaptureFixture) -
     """By what does their work where there are none: right there, and refused as PTX."""
     device = choose()
     assert [trial.differences(device, np.dtype(dtype), WIDE) for dtype in DTYPES] == [0, 0]
+    for turned in (False, True):
+        assert trial.differences(device, np.dtype(np.float32), FOUR, turned=turned) == 0
     if not device.tensor_cores:
         claims = dataclasses.replace(device, tensor_cores=True, driver="claims")
         with caplog.at_level(logging.WARNING, "qnnrt"):
@@ -332,6 +358,79 @@ def test_local_memory_beyond_what_opencl_says_is_tried(
     assert each == [227 << 10, 48 << 10, 48 << 10]
     assert "too much shared data" in caplog.text
     assert all(200 << 10 < block.local_bytes <= 227 << 10 for block in found)
+
+
+def test_four_warps_together_are_tried(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where the compute capability has such instructions, with each type and layout."""
+    tried: list[tuple[str, str, bool]] = []
+
+    def differences(real: Device, dtype: Any, block: tensor.Block, turned: bool) -> int:
+        assert block.grouped
+        tried.append((real.driver, dtype.name, turned))
+        if real.driver == "refuses":
+            raise RuntimeError("clBuildProgram failed")
+        return int((real.driver, dtype.name) == ("wrong", "float32"))
+
+    monkeypatch.setattr(trial, "differences", differences)
+    monkeypatch.setattr(trial, "_real", lambda device: device)
+    monkeypatch.setattr(trial, "_grouped", {})
+    monkeypatch.setattr(
+        trial, "local_bytes", lambda device: {"small": 48 << 10}.get(device.driver, 227 << 10)
+    )
+    found = {}
+    with caplog.at_level(logging.INFO, "qnnrt"):
+        for driver in ("right", "wrong", "refuses", "small", "older", "newer"):
+            raw = described(
+                "cl_nv_device_attribute_query", {"older": 8, "newer": 10}.get(driver, 9)
+            )
+            found[driver] = trial.grouped(dataclasses.replace(Device.of(raw), driver=driver))
+    assert [driver for driver, is_ in found.items() if is_] == ["right"]
+    assert [t[1:] for t in tried if t[0] == "right"] == [
+        ("float16", False),
+        ("float16", True),
+        ("float32", False),
+    ]
+    assert {driver for driver, *_ in tried} == {"right", "wrong", "refuses"}
+    assert "float32, 1 numbers are wrong" in caplog.text
+    assert "clBuildProgram failed" in caplog.text
+
+
+@pytest.mark.parametrize("size", [256, 4096])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_four_warps_together_make_large_products(
+    monkeypatch: pytest.MonkeyPatch, dtype: Any, size: int
+) -> None:
+    """Those that they take less time for; 32-bit floats that are no constants are rounded first."""
+    monkeypatch.delenv(WITHOUT, raising=False)
+    monkeypatch.setattr(trial, "trusted", lambda _: True)
+    monkeypatch.setattr(trial, "local_bytes", lambda _: 227 << 10)
+    device = Device.of(described("cl_nv_device_attribute_query", 9))
+    made = {}
+    for grouped in (False, True):
+        monkeypatch.setattr(trial, "grouped", lambda _, is_=grouped: is_)
+        a, b, y = (ir.Value("", 0, (size, size), np.dtype(dtype), 0, "native") for _ in range(3))
+        graph = ir.Ir("g", (a, b, y), [ir.Node("n", "MatMul", [a, b], [y], {})])
+        target = Target(device, tf32=True, kernels_alone=True)
+        made[grouped] = [launch for _, launch in launches_of(graph, target)]
+    defines = {
+        grouped: {d for launch in launches for d in launch.defines if d[0] == "GROUPED"}
+        for grouped, launches in made.items()
+    }
+    assert not defines[False]
+    assert bool(defines[True]) == (size == 4096)
+    if defines[True]:
+        turns = [launch.file for launch in made[True] if launch.file == "turn"]
+        assert len(turns) == (2 if dtype is np.float32 else 0)
+
+
+def test_marked_instructions_are_put_into_ptx() -> None:
+    ptx = b"\n.version 8.8\n.target sm_90, texmode_independent\n\t//@ one {%r1};\n//@ two;\n\0\0"
+    better = b"\n.version 8.8\n.target sm_90a, texmode_independent\n\tone {%r1};\ntwo;\n"
+    assert rewritten(ptx) == better
+    assert rewritten(better) is None
+    assert rewritten(b"\x7fELF") is None
 
 
 def test_wrong_numbers_are_not_trusted(

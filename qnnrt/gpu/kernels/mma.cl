@@ -19,6 +19,17 @@
 //   WORD(at): the word there
 //   ROUNDED(word): a 32-bit float as tf32, half away from zero
 //   MULTIPLY(sum, a, b): adds the products of WM blocks of a and WN of b
+//
+// With GROUPED four warps multiply together, 64 rows of a and all BN columns of b: `wgmma`, which
+// devices of compute capability 9.0 alone have. Both are in local memory, in lines of 128 bytes from a
+// multiple of 1024 on, with pieces of 16 bytes exchanged by their line's number modulo 8.
+//   GROUP_READY(): what this work item copied may be read by GROUP_MULTIPLY of all behind a barrier
+//   GROUP_BEGIN(): before the first GROUP_MULTIPLY of a batch
+//   GROUP_MULTIPLY(sum, i, step): begins to add the products of block i of a and all of b, of TERMS
+//       terms from step * TERMS on of the tiles at a_tile and b_tile
+//   GROUP_COMMIT(): ends a batch; GROUP_WAIT(n): for all batches but the last n
+// Their instructions follow REWRITTEN, a mark of comments: a compiler that does not know them takes
+// the text, programs.py removes the mark from the PTX that it makes and has that built.
 
 #ifdef HALF
 #define SIZE 2
@@ -106,6 +117,79 @@ static inline uint rounded(uint word) {
     EACH for (int nj = 0; nj < WN; ++nj) MULTIPLY_ONE(sum[mi][nj], a + mi * 4, b + nj * 2); \
   }
 
+#ifdef GROUPED
+#define REWRITTEN "//@ "
+#define GROUP_READY() asm volatile(REWRITTEN "fence.proxy.async.shared::cta;" ::: "memory")
+#define GROUP_BEGIN() asm volatile(REWRITTEN "wgmma.fence.sync.aligned;" ::: "memory")
+#define GROUP_COMMIT() asm volatile(REWRITTEN "wgmma.commit_group.sync.aligned;" ::: "memory")
+#define GROUP_WAIT(n) asm volatile(REWRITTEN "wgmma.wait_group.sync.aligned %0;" ::"n"(n) : "memory")
+
+// Where lines are: their address, how far 64 columns of turned ones are from the next, eight lines
+// from the next, and that 128 bytes are exchanged.
+#define LINES(place, apart)                                                            \
+  (1UL << 62 | (ulong)(1024 / 16) << 32 | (ulong)((apart) / 16) << 16 | \
+   (ulong)((memory_address + (place)) / 16))
+#define TEN(t) \
+  "%" t "0, %" t "1, %" t "2, %" t "3, %" t "4, %" t "5, %" t "6, %" t "7, %" t "8, %" t "9, "
+#define FOUR_SUMS(s, j) "+f"((s)[j][0]), "+f"((s)[j][1]), "+f"((s)[j][2]), "+f"((s)[j][3])
+#define SUMS(s, j)                                                                          \
+  FOUR_SUMS(s, j), FOUR_SUMS(s, j + 1), FOUR_SUMS(s, j + 2), FOUR_SUMS(s, j + 3),           \
+      FOUR_SUMS(s, j + 4), FOUR_SUMS(s, j + 5), FOUR_SUMS(s, j + 6), FOUR_SUMS(s, j + 7)
+#if BN == 64
+#define SUM_NAMES TEN("") TEN("1") TEN("2") "%30, %31"
+#define ALL_SUMS(s) SUMS(s, 0)
+#define COLUMNS_NAME "n64"
+#elif BN == 128
+#define SUM_NAMES TEN("") TEN("1") TEN("2") TEN("3") TEN("4") TEN("5") "%60, %61, %62, %63"
+#define ALL_SUMS(s) SUMS(s, 0), SUMS(s, 8)
+#define COLUMNS_NAME "n128"
+#elif BN == 192
+#define SUM_NAMES                                                                   \
+  TEN("") TEN("1") TEN("2") TEN("3") TEN("4") TEN("5") TEN("6") TEN("7") TEN("8") \
+  "%90, %91, %92, %93, %94, %95"
+#define ALL_SUMS(s) SUMS(s, 0), SUMS(s, 8), SUMS(s, 16)
+#define COLUMNS_NAME "n192"
+#else
+#define SUM_NAMES                                                                 \
+  TEN("") TEN("1") TEN("2") TEN("3") TEN("4") TEN("5") TEN("6") TEN("7") TEN("8") \
+  TEN("9") TEN("10") TEN("11") "%120, %121, %122, %123, %124, %125, %126, %127"
+#define ALL_SUMS(s) SUMS(s, 0), SUMS(s, 8), SUMS(s, 16), SUMS(s, 24)
+#define COLUMNS_NAME "n256"
+#endif
+#ifdef HALF
+#define GROUP_TYPES "k16.f32.f16.f16"
+#else
+#define GROUP_TYPES "k8.f32.tf32.tf32"
+#endif
+// The places of b's terms; whether it is turned is said of 16-bit floats alone.
+#ifdef B_TURNED
+#define B_LINES(step) LINES(b_tile + (step)*32, 16)
+#define B_HOW ", 0"
+#else
+#define B_LINES(step) LINES(b_tile + (step)*TERMS * 128, BK * 128)
+#define B_HOW ", 1"
+#endif
+#ifdef A_TURNED
+#define A_LINES(row, step) LINES(a_tile + (row)*BK * SIZE + (step)*TERMS * 128, BK * 128)
+#define A_HOW ", 1"
+#else
+#define A_LINES(row, step) LINES(a_tile + (row)*LINE + (step)*32, 16)
+#define A_HOW ", 0"
+#endif
+#ifndef HALF
+#undef A_HOW
+#undef B_HOW
+#define A_HOW ""
+#define B_HOW ""
+#endif
+#define GROUP_MULTIPLY(sum, i, step)                                                         \
+  asm volatile(REWRITTEN "wgmma.mma_async.sync.aligned.m64" COLUMNS_NAME GROUP_TYPES         \
+                         " {" SUM_NAMES "}, %[a_lines], %[b_lines], 1, 1, 1" A_HOW B_HOW ";" \
+               : ALL_SUMS((sum)[i])                                                          \
+               : [a_lines] "l"(A_LINES(group_row + (i)*64, step)), [b_lines] "l"(B_LINES(step)) \
+               : "memory");
+#endif
+
 #else
 
 #define EACH
@@ -129,10 +213,7 @@ static inline uint rounded(uint word) {
   for (int q = 0; q < 4; ++q)   \
   (to)[q] = HALF_WORD(at(q * 8 + lane % 4 * 2)) | HALF_WORD(at(q * 8 + lane % 4 * 2 + 1)) << 16
 
-static inline uint rounded(uint word) {
-  const uint all = 0x7F800000u;  // of the exponent: infinite, or not a number
-  return (word & all) == all ? word : (word + 0x1000u) & ~0x1FFFu;
-}
+#include "tf32.cl"
 #define ROUNDED(word) rounded(word)
 
 #ifdef HALF
@@ -165,5 +246,42 @@ static inline void multiply(float (*sum)[WN][4], const uint* a, const uint* b,
 }
 #define MULTIPLY(sum, a, b) \
   multiply(sum, a, b, exchange + id / 32 * (32 * (WM * 4 + WN * 2)), lane);
+
+#ifdef GROUPED
+#define GROUP_READY() \
+  {}
+#define GROUP_BEGIN() \
+  {}
+#define GROUP_COMMIT() \
+  {}
+#define GROUP_WAIT(n) \
+  {}
+#ifdef HALF
+#define NUMBER(at) vload_half((at) / 2, (__local const half*)memory)
+#else
+#define NUMBER(at) as_float(WORD(at))
+#endif
+#ifdef B_TURNED
+#define B_NUMBER(n, k) NUMBER(b_tile + PLACE(n, (k)*SIZE))
+#else
+#define B_NUMBER(n, k) NUMBER(b_tile + PLACE_GROUPED(k, (n)*SIZE))
+#endif
+#ifdef A_TURNED
+#define A_NUMBER(m, k) NUMBER(a_tile + PLACE_GROUPED(k, (m)*SIZE))
+#else
+#define A_NUMBER(m, k) NUMBER(a_tile + PLACE(m, (k)*SIZE))
+#endif
+#define GROUP_MULTIPLY(sum, i, step)                                             \
+  for (int j = 0; j < WN; ++j) {                                                 \
+    for (int v = 0; v < 4; ++v) {                                                \
+      const int m = down + (i)*64 + lane / 4 + v / 2 * 8;                        \
+      const int n = j * 8 + lane % 4 * 2 + v % 2;                                \
+      float added = 0.0f;                                                        \
+      for (int k = (step)*TERMS; k < (step)*TERMS + TERMS; ++k)                  \
+        added = fma(A_NUMBER(m, k), B_NUMBER(n, k), added);                      \
+      sum[i][j][v] += added;                                                     \
+    }                                                                            \
+  }
+#endif
 
 #endif

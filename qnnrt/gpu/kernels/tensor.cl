@@ -3,9 +3,11 @@
 // bytes of the sum's terms each, are in local memory or on their way there.
 //   AT_A(p), AT_B(p), A_TURNED, B_TURNED, WINDOW, PARTIAL: as in tiles.cl
 //   A_BYTES, B_BYTES: that are copied at once: 16, 8, 4 or 2; rows of memory are multiples
-//   VY: elements that are written at once, 2 or 1; rows of y are multiples
+//   VY: elements that are written at once, 4, 2 or 1; rows of y are multiples
 //   AHEAD: a warp loads its words for the next product while it makes this one, for blocks whose
 //       warps are too few to wait for one another
+//   GROUPED: four warps, one below the other, multiply together (ACROSS is 1, LINE 128); 32-bit
+//       floats are rounded, those of a not A_TURNED, those of b B_TURNED
 #define THREADS (DOWN * ACROSS * 32)
 #define WM (BM / DOWN / 16)
 #define WN (BN / ACROSS / 8)
@@ -17,6 +19,13 @@
 #define A_SIZE (BM * LINE)
 #define STAGE ((BM + BN) * LINE)
 #define STEPS (LINE / 32)
+#ifdef GROUPED
+#define ROW_STEP 64  // from one block of a warp to the next
+#define ALIGNED 1024
+#else
+#define ROW_STEP 16
+#define ALIGNED 128
+#endif
 // A warp's results on their way out: 16 rows at a time, eight floats apart from one another's banks.
 #define OUT_COLUMNS (BN / ACROSS)
 #define OUT_LINE (OUT_COLUMNS + 8)
@@ -39,7 +48,13 @@
 // Lines of terms, and lines of rows or columns, one for each term.
 #define PLACE(line, byte) PLACE_OF(line, byte, LINE)
 #ifdef HALF
+#ifdef GROUPED
+// 64 rows or columns at a time.
+#define PLACE_GROUPED(k, byte) ((byte) / 128 * (BK * 128) + PLACE(k, (byte) % 128))
+#define PLACE_TURNED(k, byte, size) PLACE_GROUPED(k, byte)
+#else
 #define PLACE_TURNED(k, byte, size) PLACE_OF(k, byte, size)
+#endif
 #else
 #define PLACE_TURNED(k, byte, size) PLACE_BY(k, byte, size, (k) % 4 * 2)
 // The same of a lane's word of eight rows or columns, the x-th of a warp's, which are a multiple of
@@ -51,10 +66,14 @@
 __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor)(
 #include "operands.cl"
         POST_PARAMS) {
-  __local uint memory[LOCAL_BYTES / 4] __attribute__((aligned(128)));
+  __local uint memory[LOCAL_BYTES / 4] __attribute__((aligned(ALIGNED)));
   PREPARE
   const int id = get_local_id(0), lane = id % 32;
+#ifdef GROUPED
+  const int group_row = id / 128 * (BM / DOWN * 4), down = group_row + id / 32 % 4 * 16, across = 0;
+#else
   const int down = id / 32 / ACROSS * (BM / DOWN), across = id / 32 % ACROSS * (BN / ACROSS);
+#endif
   // Groups that run at a time take BAND rows of tiles, column by column: they read less.
   const int wide = get_num_groups(0);
   const int group = get_group_id(1) * wide + get_group_id(0), band = group / (BAND * wide) * BAND;
@@ -233,7 +252,34 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
     EACH for (int j = 0; j < WN; ++j) { EACH for (int v = 0; v < 4; ++v) sum[i][j][v] = 0.0f; }
   }
   int now = 0;
-#ifdef AHEAD
+#ifdef GROUPED
+  // A batch of products begins while the one before goes on, so that a stage is on its way into the
+  // place of the last but one: two of them are not on their way.
+#define AWAY (STAGES - 2)
+  EACH for (int stage = 0; stage < AWAY; ++stage) {
+    if (first + stage * BK < last) { READ(stage, first + stage * BK) }
+    COMMIT();
+  }
+  for (int k0 = first; k0 < last; k0 += BK) {
+    WAIT_FOR(AWAY - 1);
+    GROUP_READY();
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const int a_tile = now * STAGE, b_tile = a_tile + A_SIZE;
+    GROUP_BEGIN();
+    EACH for (int step = 0; step < STEPS; ++step) {
+      EACH for (int i = 0; i < WM; ++i) GROUP_MULTIPLY(sum, i, step)
+    }
+    GROUP_COMMIT();
+    GROUP_WAIT(1);
+    if (k0 + AWAY * BK < last) {
+      const int stage = now < 2 ? now + AWAY : now - 2;
+      READ(stage, k0 + AWAY * BK)
+    }
+    COMMIT();
+    now = now == STAGES - 1 ? 0 : now + 1;
+  }
+  GROUP_WAIT(0);
+#elif defined AHEAD
   // Once a stage's last words are in registers, its place is free: so all stages are on their way.
 #define TURNS (STEPS == 1 ? 2 : 1)  // of stages, so that the words' buffers are constants
   uint a_words[2][WM * 4], b_words[2][WN * 2];
@@ -301,7 +347,7 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
     WARP_BARRIER();
     SOME for (int t = lane * VY; t < 16 * OUT_COLUMNS; t += 32 * VY) {
       const int x = t / OUT_COLUMNS * OUT_LINE + t % OUT_COLUMNS;
-      const int m = m0 + down + i * 16 + t / OUT_COLUMNS, n = n0 + across + t % OUT_COLUMNS;
+      const int m = m0 + down + i * ROW_STEP + t / OUT_COLUMNS, n = n0 + across + t % OUT_COLUMNS;
       if (m < rows && n < columns) {
 #ifdef PARTIAL
         const int at = m * columns + n;
@@ -314,13 +360,15 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
 #define RESULT(v) POST(out[x + v], at + v)
 #endif
 #endif
-#if VY == 2
-        const float2 two = (float2)(RESULT(0), RESULT(1));
-#if defined HALF && !defined PARTIAL
-        vstorea_half2(two, 0, y + at);
-#else
-        *(__global float2*)(y + at) = two;
+#if VY == 4
+        const float4 all = (float4)(RESULT(0), RESULT(1), RESULT(2), RESULT(3));
+#elif VY == 2
+        const float2 all = (float2)(RESULT(0), RESULT(1));
 #endif
+#if VY > 1 && defined HALF && !defined PARTIAL
+        CAT(vstorea_half, VY)(all, 0, y + at);
+#elif VY > 1
+        *(__global CAT(float, VY)*)(y + at) = all;
 #elif defined PARTIAL
         y[at] = RESULT(0);
 #else

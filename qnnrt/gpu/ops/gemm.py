@@ -36,7 +36,9 @@ def _in_local_memory(
     few, that are measured."""
     blocks: list[Any] = []
     if _on_tensor_cores(x, target):
-        blocks = tensor.ways(x, target, trial.local_bytes(target.device))
+        device = target.device
+        most, grouped = trial.local_bytes(device), trial.grouped(device)
+        blocks = tensor.ways(x, target, most, grouped=grouped)
     plain: list[Any] = tiles.ways(x, target)
     few = 2 if blocks else 0
     for way, parts in (*blocks[:few], *plain[:1], *blocks[few : _MOST // 2], *plain[1:]):

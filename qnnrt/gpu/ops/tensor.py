@@ -24,6 +24,7 @@ _MOST_ROWS: Final = 16
 #: Bytes that are copied at once at least: a pixel's channels become a multiple of so many numbers.
 _LEAST: Final = 8
 _WIDE: Final = 4
+_TURNED: Final = 32  # rows and columns that a work group of turn.cl has
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Block:
         together: groups that a multiprocessor runs at a time, by their registers and memory.
         half, tf32: its pace with 16-bit floats and with tf32.
         ahead: a warp loads the words of its next product while it makes one.
+        grouped: four warps multiply together, as devices of compute capability 9.0 can: see mma.cl.
     """
 
     rows: int
@@ -65,6 +67,7 @@ class Block:
     half: Pace = Pace(5.0, 0.1, 0.2)
     tf32: Pace = Pace(2.5, 0.1, 0.3)
     ahead: bool = False
+    grouped: bool = False
 
     @property
     def items(self) -> int:
@@ -77,7 +80,7 @@ class Block:
 
     def __str__(self) -> str:
         sizes = f"{self.rows}x{self.columns}x{self.line}x{self.stages}"
-        return f"tensor-{sizes}-{self.down}x{self.across}"
+        return f"tensor-{sizes}-{self.down}x{self.across}{'-grouped' * self.grouped}"
 
 
 #: A warp has 32 x 32 elements or a multiple, up to 64 x 64, whose sums are 128 registers of a work
@@ -94,6 +97,17 @@ BLOCKS: Final = (
     Block(64, 32, 128, 2, 1, 4, 4, Pace(5.2, 0.23, 0.14), Pace(3.0, 0.42, 0.19)),
     Block(32, 64, 128, 1, 2, 4, 4, Pace(4.5, 0.30, 0.15), Pace(2.2, 0.59, 0.25)),
 )
+#: The same for devices on which four warps multiply together.
+GROUPED: Final = tuple(
+    Block(*sizes, half=half, tf32=tf32, grouped=True)
+    for sizes, half, tf32 in (
+        ((128, 256, 128, 8, 1, 4, 1), Pace(8.0, 0.80, 0.80), Pace(4.5, 0.77, 0.77)),
+        ((256, 128, 128, 16, 1, 4, 1), Pace(6.5, 0.86, 0.86), Pace(3.6, 0.88, 0.88)),
+        ((128, 128, 128, 8, 1, 6, 1), Pace(5.5, 0.52, 0.52), Pace(5.0, 0.45, 0.45)),
+        ((128, 64, 128, 8, 1, 4, 2), Pace(5.0, 0.40, 0.34), Pace(3.3, 0.43, 0.34)),
+        ((64, 128, 128, 4, 1, 4, 2), Pace(5.0, 0.43, 0.32), Pace(3.0, 0.40, 0.31)),
+    )
+)
 #: Bytes of an H100's memory in a microsecond.
 _MEMORY: Final = 2.6e6
 #: Microseconds of one more kernel.
@@ -108,16 +122,16 @@ def offered(x: Product, target: Target) -> bool:
     return x.a.dtype == _F16 or (x.a.dtype == _F32 and target.tf32)
 
 
-def ways(x: Product, target: Target, local_bytes: int) -> list[tuple[Block, int]]:
-    """Blocks of at most so many bytes of local memory and numbers of parts of the sum, those that
-    are expected to be the fastest first."""
+def ways(x: Product, target: Target, local_bytes: int, *, grouped: bool) -> list[tuple[Block, int]]:
+    """Blocks of at most so many bytes of local memory, and ``grouped`` ones, and numbers of parts
+    of the sum, those that are expected to be the fastest first."""
     raw = target.device.raw
     # A work item keeps where each row of a window begins that it copies from.
     at_once = _LEAST if _widens(x) else _a_bytes(x)
     most = _MOST_ROWS * at_once if x.window else math.inf
     found = [
         (_cost(x, block, parts, int(raw.max_compute_units)), block, parts)
-        for block in BLOCKS
+        for block in (*BLOCKS, *(GROUPED if grouped and _aligned(x) else ()))
         if block.items <= raw.max_work_group_size and block.local_bytes <= local_bytes
         if block.rows * block.line <= most * block.items
         for parts in PARTS
@@ -141,6 +155,9 @@ def _cost(x: Product, block: Block, parts: int, units: int) -> float:
     read = x.inner // (x.window.taps if x.window else 1) * x.rows + x.inner * x.columns
     written = x.rows * x.columns * x.count
     cost = max(rounds * once, size * (read * x.count + written) / _MEMORY)
+    if block.grouped and size == 4:  # rounded beforehand
+        for value in (x.a, *(() if x.constant else (x.b,))):
+            cost += _KERNEL + 2 * value.nbytes / _MEMORY
     # Writing parts, reading them, and one more kernel.
     return cost + (parts > 1) * (_KERNEL + 4 * (parts + 1) * written / _MEMORY)
 
@@ -151,7 +168,11 @@ def make(x: Product, target: Target, block: Block, parts: int) -> list[Launch]:
     post = fused(x.node)
     x, before = _widened(x, target)
     size = x.a.dtype.itemsize
-    b, b_matrix, b_row, b_turned = _second(x, target)
+    turns: list[Launch] = []
+    if block.grouped and x.a.dtype == _F32:
+        x, turns = _rounded(x, target)
+    b, b_matrix, b_row, b_turned, more = _second(x, target, block)
+    turns += more
     a_turned = x.a_step != 1
     # A constant's rows are longer where they were made so, with zeros behind them.
     b_whole = (b_row, b_row if b is not x.b else x.inner if b_turned else x.columns)
@@ -166,16 +187,30 @@ def make(x: Product, target: Target, block: Block, parts: int) -> list[Launch]:
         ("ACROSS", str(block.across)),
         ("STAGES", str(block.stages)),
         *((("AHEAD", "1"),) if block.ahead else ()),
+        *((("GROUPED", "1"),) if block.grouped else ()),
         ("A_BYTES", str(_a_bytes(x))),
         ("B_BYTES", str(_at_once(size, *b_whole, b_matrix))),
-        ("VY", "1" if any(n % 2 for n in y_whole) else "2"),
+        (
+            "VY",
+            str(next(at_once for at_once in (4, 2, 1) if not any(n % at_once for n in y_whole))),
+        ),
         *((("B_ROUNDED", "1"),) if x.constant else ()),
         *((("WINDOW", "1"),) if x.window else ()),
         *((("A_TURNED", "1"),) if a_turned else ()),
         *((("B_TURNED", "1"),) if b_turned else ()),
     )
     sizes = (block.rows, block.columns, block.items)
-    return before + in_tiles(x, post, "tensor", defines, sizes, (b, b_matrix, b_row), parts)
+    return before + turns + in_tiles(x, post, "tensor", defines, sizes, (b, b_matrix, b_row), parts)
+
+
+def _aligned(x: Product) -> bool:
+    """Whether copies are not so small that products wait for them, however they are made."""
+    if not _widens(x) and _a_bytes(x) < _LEAST:
+        return False
+    turned = x.b_column != 1
+    sizes = (x.b_column, x.inner) if turned else (x.b_step, x.columns)
+    made = x.constant or x.b.dtype == _F32
+    return made or _at_once(x.b.dtype.itemsize, *sizes, x.b_matrix) >= _LEAST
 
 
 def _widens(x: Product) -> bool:
@@ -212,26 +247,60 @@ def _widened(x: Product, target: Target) -> tuple[Product, list[Launch]]:
     return more, [Launch("widen", "widen", defines, (pixels * wide,), (x.a, image))]
 
 
-def _second(x: Product, target: Target) -> tuple[Value, int, int, bool]:
-    """b, its elements from matrix to matrix and from line to line, and whether it is [n][k].
+def _turn(
+    value: Value, target: Target, matrices: int, lines: int, terms: int, width: int,
+    matrix: int, line: int, *, turned: bool,
+) -> tuple[Value, Launch]:  # fmt: skip
+    """Matrices of terms, ``turned`` if lines are of terms already, as [line][width] of tf32."""
+    to = target.temporary((matrices, lines, width), value.dtype)
+    defines = (("TURNED", "1"),) if turned else ()
+    total = (-(-width // _TURNED) * _TURNED, -(-lines // _TURNED) * 8, matrices)
+    args = (value, to, terms, lines, width, matrix, line)
+    return to, Launch("turn", "turn", defines, total, args, (_TURNED, 8, 1))
+
+
+def _rounded(x: Product, target: Target) -> tuple[Product, list[Launch]]:
+    """The same product of an a that is rounded to tf32, and whose lines are of terms."""
+    if x.a_step == 1:
+        lines = x.a.size // x.a_row
+        a, launch = _turn(x.a, target, 1, lines, x.a_row, x.a_row, 0, x.a_row, turned=True)
+        return dataclasses.replace(x, a=a), [launch]
+    width = -(-x.inner // 4) * 4
+    count = x.a.size // (x.rows * x.inner)
+    a, launch = _turn(
+        x.a, target, count, x.rows, x.inner, width, x.a_matrix, x.a_step, turned=False
+    )
+    matrix = x.rows * width if x.a_matrix else 0
+    return dataclasses.replace(x, a=a, a_matrix=matrix, a_row=width, a_step=1), [launch]
+
+
+def _second(x: Product, target: Target, block: Block) -> tuple[Value, int, int, bool, list[Launch]]:
+    """b, its elements from matrix to matrix and from line to line, whether it is [n][k], and what
+    makes it.
 
     A constant becomes [n][k], in lines of whole pieces of 16 bytes, and is rounded to tf32. 16-bit
     floats remain as they are if they are that, or their columns are whole pieces, which
-    instructions turn.
+    instructions turn. Those of four warps turn no 32-bit floats: kernels do.
     """
     turned = x.b_column != 1
     line = x.b_column if turned else x.b_step
     each = 16 // x.b.dtype.itemsize
     ready = x.b.dtype == _F16 and x.b_count == 1
     ready = ready and not any(n % each for n in (line, x.inner if turned else x.columns))
-    if not x.constant or ready:
-        return x.b, x.b_matrix, line, turned
     width = -(-x.inner // each) * each
+    matrix = x.columns * width if x.b_count > 1 else 0
+    if not x.constant and x.b.dtype == _F32 and block.grouped:
+        value, launch = _turn(
+            x.b, target, x.b_count, x.columns, x.inner, width, x.b_matrix, line, turned=turned
+        )
+        return value, matrix, width, True, [launch]
+    if not x.constant or ready:
+        return x.b, x.b_matrix, line, turned, []
     data = np.zeros((x.b_count, x.columns, width), x.b.dtype)
     data[:, :, : x.inner] = x.weights().swapaxes(1, 2)
     if x.b.dtype == _F32:
         _round(data)
-    return target.constant(data), x.columns * width if x.b_count > 1 else 0, width, True
+    return target.constant(data), matrix, width, True, []
 
 
 def _round(floats: np.ndarray) -> None:

@@ -23,19 +23,23 @@ from ..ir import Node, Value
 from ..programs import Programs, cache_dir
 from ..target import Target
 from .matrices import matrices
-from .tensor import BLOCKS, Block, make
+from .tensor import BLOCKS, GROUPED, Block, make
 
-__all__ = ["local_bytes", "trusted"]
+__all__ = ["grouped", "local_bytes", "trusted"]
 
-#: Beyond one block each way, and no multiples of what is copied at once.
-_ROWS, _COLUMNS, _DEPTH = 134, 140, 84
+#: Beyond one block each way and all stages, and no multiples of what is copied at once.
+_ROWS, _COLUMNS, _DEPTH = 134, 140, 340
 
 #: What a kernel can have of a multiprocessor's shared memory, by compute capability. NVIDIA's
 #: driver lets a kernel declare that much, whatever it says of the device.
 _SHARED: Final = {(8, 0): 163 << 10, (8, 7): 163 << 10, (9, 0): 227 << 10, (10, 0): 227 << 10}
 _SHARED_ELSE: Final = 99 << 10
 
+#: The compute capability whose warps multiply together: the one with `wgmma`.
+_GROUPED: Final = (9, 0)
+
 _found: dict[tuple[str, ...], bool] = {}
+_grouped: dict[tuple[str, ...], bool] = {}
 _local: dict[tuple[str, ...], int] = {}
 _guard = Guard()
 
@@ -51,6 +55,16 @@ def trusted(device: Device) -> bool:
         if key not in _found:
             _found[key] = _works(device)
         return _found[key]
+
+
+def grouped(device: Device) -> bool:
+    """Whether four warps may multiply together. Tried once in a process, where `trusted` is so."""
+    key = _key(device)
+    most = local_bytes(device)
+    with _guard.lock:
+        if key not in _grouped:
+            _grouped[key] = _multiplies(device, most)
+        return _grouped[key]
 
 
 def local_bytes(device: Device) -> int:
@@ -81,13 +95,36 @@ def _most_local(device: Device) -> int:
     with _logged(log.info, "kernels of %s have %d bytes of local memory", device, said):
         if (real := _real(device)) is None:
             return said
-        raw, parts = real.raw, ("major", "minor")
-        major, minor = (int(getattr(raw, f"compute_capability_{part}_nv", 0)) for part in parts)
-        most = _SHARED.get((major, minor), _SHARED_ELSE)
+        most = _SHARED.get(_capability(real), _SHARED_ELSE)
         block = replace(BLOCKS[0], stages=most * BLOCKS[0].stages // BLOCKS[0].local_bytes)
         if not differences(real, np.dtype(np.float16), block):
             return max(said, most)
     return said
+
+
+def _capability(device: Device) -> tuple[int, int]:
+    major, minor = (f"compute_capability_{part}_nv" for part in ("major", "minor"))
+    return int(getattr(device.raw, major, 0)), int(getattr(device.raw, minor, 0))
+
+
+def _multiplies(device: Device, most: int) -> bool:
+    with _logged(log.info, "warps of %s do not multiply together", device):
+        if (real := _real(device)) is None or _capability(real) != _GROUPED:
+            return False
+        if (block := next((b for b in GROUPED if b.local_bytes <= most), None)) is None:
+            return False
+        # 32-bit floats are turned by kernels.
+        for dtype, layouts in ((np.float16, (False, True)), (np.float32, (False,))):
+            if wrong := sum(
+                differences(real, np.dtype(dtype), block, turned=turned) for turned in layouts
+            ):
+                log.warning(
+                    "warps of %s do not multiply together: of products of %s, %d numbers are wrong",
+                    device, np.dtype(dtype).name, wrong,
+                )  # fmt: skip
+                return False
+        return True
+    return False
 
 
 def _works(device: Device) -> bool:
@@ -125,32 +162,36 @@ def _real(device: Device) -> Device | None:
         return None
 
 
-def differences(device: Device, dtype: np.dtype[Any], block: Block) -> int:
+def differences(device: Device, dtype: np.dtype[Any], block: Block, *, turned: bool = False) -> int:
     """How many numbers of a product are not what they are: whole ones, so that sums are exact in
-    every precision, whose matrix b lies as [k][n]."""
+    every precision. Matrices lie as [m][k] and [k][n], or ``turned``, as [k][m] and [n][k]."""
     cl = pyopencl()
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-3, 4, s).astype(dtype) for s in ((_ROWS, _DEPTH), (_DEPTH, _COLUMNS)))
+    exact = a.astype(np.float32) @ b.astype(np.float32)
     y = np.full((_ROWS, _COLUMNS), 77, dtype)
     context = cl.Context([device.raw])
     queue = cl.CommandQueue(context, device.raw)
     memory = {}
     values = []
-    for array in (a, b, y):
+    for array in (*((np.ascontiguousarray(x.T) if turned else x) for x in (a, b)), y):
         value = Value("", 0, array.shape, dtype, data_type(dtype), "native")
         memory[value] = cl.Buffer(context, cl.mem_flags.READ_WRITE, array.nbytes)
         cl.enqueue_copy(queue, memory[value], array)
         values.append(value)
-    node = Node("trial", "MatMul", [*values[:2]], [values[2]], {})
-    (launch,) = make(matrices(node), Target(device), block, 1)
-    kernel = Programs(context, device).of(launch, cache_dir()).kernel(launch)
-    for i, arg in enumerate(launch.args):
-        if isinstance(arg, Value):
+    params = {"transpose_in0": turned, "transpose_in1": turned}
+    product = matrices(Node("trial", "MatMul", [*values[:2]], [values[2]], params))
+    programs = Programs(context, device)
+    for launch in make(product, Target(device), block, 1):
+        kernel = programs.of(launch, cache_dir()).kernel(launch)
+        for i, arg in enumerate(launch.args):
+            if not isinstance(arg, Value):
+                kernel.set_arg(i, np.int32(arg) if isinstance(arg, int) else np.float32(arg))
+                continue
+            if arg not in memory:
+                memory[arg] = cl.Buffer(context, cl.mem_flags.READ_WRITE, arg.nbytes)
             kernel.set_arg(i, memory[arg])
-        else:
-            kernel.set_arg(i, np.int32(arg) if isinstance(arg, int) else np.float32(arg))
-    cl.enqueue_nd_range_kernel(queue, kernel, launch.total, launch.group)
+        cl.enqueue_nd_range_kernel(queue, kernel, launch.total, launch.group)
     cl.enqueue_copy(queue, y, memory[values[2]])
     queue.finish()
-    exact = a.astype(np.float32) @ b.astype(np.float32)
     return int(np.count_nonzero(y.astype(np.float32) != exact))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qnnrt.gpu.ir import Launch
-from qnnrt.gpu.programs import STANDARD, source
+from qnnrt.gpu.programs import STANDARD, rewritten, source
 
 __all__ = ["Usage", "assembled", "why_not"]
 
@@ -41,6 +41,9 @@ OURS float vload_half(size_t i, const __global half* p) {
 OURS void vstore_half(float v, size_t i, __global half* p) {
   ((__global ushort*)p)[i] = narrow(v);
 }
+OURS void vstorea_half4(float4 v, size_t i, __global half* p) {
+  ((__global ushort4*)p)[i] = (ushort4)(narrow(v.x), narrow(v.y), narrow(v.z), narrow(v.w));
+}
 OURS void vstorea_half2(float2 v, size_t i, __global half* p) {
   ((__global ushort2*)p)[i] = (ushort2)(narrow(v.x), narrow(v.y));
 }
@@ -49,11 +52,13 @@ OURS void vstorea_half2(float2 v, size_t i, __global half* p) {
 
 @dataclass(frozen=True)
 class Usage:
-    """What a kernel takes: registers of a work item, spilled bytes, bytes of local memory."""
+    """What a kernel takes: registers of a work item, spilled bytes, bytes of local memory; and
+    whether ``wgmma`` waits for each other."""
 
     registers: int
     spilled: int
     local_bytes: int
+    serialized: bool
 
 
 def _ptxas() -> str | None:
@@ -80,7 +85,8 @@ def why_not() -> str | None:
 
 
 def assembled(launch: Launch, arch: str, folder: Path) -> Usage:
-    """A launch's kernel for ``sm_80`` or the like."""
+    """A launch's kernel for ``sm_80`` or the like; for ``sm_90a`` it is one with instructions that
+    clang would not have taken."""
     clang, ptxas = _clang(), _ptxas()
     assert clang
     assert ptxas
@@ -92,6 +98,11 @@ def assembled(launch: Launch, arch: str, folder: Path) -> Usage:
         + [word for option in front for word in ("-Xclang", option)]
         + ["-o", str(ptx), str(text)]
     )
+    if arch == "sm_90a":
+        made = ptx.read_bytes().replace(b".target sm_80", b".target sm_90")
+        better = rewritten(made.replace(b".version 7.0", b".version 8.0"))
+        assert better is not None, "there is no marked instruction"
+        ptx.write_bytes(better)
     said = _run([ptxas, "-v", f"-arch={arch}", "-o", str(folder / "kernel.cubin"), str(ptx)])
     spilled = re.search(r"(\d+) bytes spill stores", said)
     used = re.search(r"Used (\d+) registers", said)
@@ -99,7 +110,7 @@ def assembled(launch: Launch, arch: str, folder: Path) -> Usage:
     assert spilled, said
     assert used, said
     assert local, said
-    return Usage(int(used[1]), int(spilled[1]), int(local[1]))
+    return Usage(int(used[1]), int(spilled[1]), int(local[1]), "serialized" in said)
 
 
 def _run(command: list[str]) -> str:
