@@ -8,7 +8,6 @@ from typing import Any, Final, TypeAlias
 from .._native import _core
 from ..model.binary import MEM_TYPES
 from ..qnn.options import PRECISIONS, SHARE_WEIGHTS, Custom, own_graph_config
-from ..support import choice
 from .policies import MemoryPolicy
 
 _OPTIONS: Final = (
@@ -31,6 +30,8 @@ _OPTIONS: Final = (
 )
 #: Those for models of many shapes.
 _FOR_SHAPES: Final = ("max_shapes", "max_shape_bytes", "prepare_shapes")
+#: Those that are on or off; None: as unless given.
+_SWITCHES: Final = ("keep_constants", "byte_activations", "prepare_shapes")
 #: Those that a context binary's graph cannot take any more.
 _FOR_FINALIZE: Final = frozenset(
     (
@@ -100,7 +101,14 @@ class Options:
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
         self.precision = precision
         self.share_weights: str = self.given.get("share_weights", "process")
-        choice("option 'share_weights'", self.share_weights, SHARE_WEIGHTS)
+        if self.share_weights not in SHARE_WEIGHTS:
+            names = ", ".join(SHARE_WEIGHTS)
+            raise ValueError(
+                f"option 'share_weights' must be one of {names}, not {self.share_weights!r}"
+            )
+        for name in _SWITCHES:
+            if self.given.get(name) not in (None, False, True):
+                raise ValueError(f"option {name!r} is True or False, not {self.given[name]!r}")
         for name in ("max_shapes", "max_shape_bytes"):
             most = self.given.get(name, 1)
             if isinstance(most, bool) or not isinstance(most, int) or most < 1:
@@ -152,6 +160,7 @@ class Options:
         byte_activations: bool = False,
     ) -> list[Custom]:
         """Custom config structs of the graph; `byte_activations`: what the model says."""
+        asked = self.given.get("byte_activations")
         return [
             *map(bytes, self.given.get("graph_config", ())),
             *own_graph_config(
@@ -164,7 +173,7 @@ class Options:
                 release_constants=True,
                 keep_constants=self.given.get("keep_constants"),
                 share_weights=self.share_weights,
-                byte_activations=bool(self.given.get("byte_activations", byte_activations)),
+                byte_activations=byte_activations if asked is None else bool(asked),
             ),
             *policy.for_graph(self.precision, self.given.get("float32_nodes", ())),
         ]

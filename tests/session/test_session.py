@@ -272,6 +272,10 @@ def test_handles_of_another_context_or_shape_are_refused():
         ({"threads": 1 << 32}, "threads must be a whole number"),
         ({"options": {"plan_milliseconds": -1}}, "plan_milliseconds must be a whole number"),
         ({"options": {"plan_milliseconds": "9"}}, "plan_milliseconds must be .*, not '9'"),
+        ({"options": {"share_weights": 1}}, "share_weights' must be one of .*, not 1"),
+        ({"options": {"keep_constants": "no"}}, "keep_constants' is True or False, not 'no'"),
+        ({"options": {"byte_activations": "no"}}, "byte_activations' is True or False, not 'no'"),
+        ({"options": {"prepare_shapes": 2}}, "prepare_shapes' is True or False, not 2"),
     ],
 )
 def test_bad_options_are_refused(kwargs, match):
