@@ -71,10 +71,18 @@ FreedBlocks::FreedBlocks() : before_(std::exchange(t_freed, this)) {}
 
 FreedBlocks::~FreedBlocks() {
   t_freed = before_;
-  for (const Block& block : kept_) FreeBlock(block.data, block.size);
+  Release();
+}
+
+void FreedBlocks::Release() {
+  for (Block& block : kept_) {
+    const Block gone = std::exchange(block, {});
+    if (gone.data != nullptr) (void)munmap(gone.data, gone.size);
+  }
 }
 
 void* FreedBlocks::Take(size_t size) {
+  if (size > kMost) Release();  // a peak: nothing is kept beside it
   for (Block& block : kept_) {
     if (block.data != nullptr && block.size == size) return std::exchange(block, {}).data;
   }

@@ -31,6 +31,7 @@ class FreedBlocks {
     void* data = nullptr;
     size_t size = 0;
   };
+  void Release();
   void* Take(size_t size);
   Block Keep(Block block);  // what has to go instead
 

@@ -233,4 +233,29 @@ TEST(WeightsGoWhenAllReadThemIn16Bits) {
   }
 }
 
+TEST(ScaledWeightsAreMadeWhenTheyAreRead) {
+  const std::vector<float> scale = {2.0f, -0.5f}, other = {2.0f, 0.5f}, shift = {0.0f, 0.0f};
+  const auto scaled = [&](const std::vector<float>& by) {
+    return Pair(QNN_OP_MAT_MUL, {4, 3}, QNN_DATATYPE_FLOAT_32, {3, 2}, QNN_OP_BATCHNORM,
+                {by, shift});
+  };
+  const Pair one = scaled(scale), same = scaled(scale), different = scaled(other);
+  const auto data = [](const Pair& p) -> const AlignedBytes& { return *p.node().inputs[1]->data; };
+  const AlignedBytes& w = data(one);
+  CHECK(!w.loaded());
+  // What they are is known before.
+  const Digest digest = w.digest(Threads(1));
+  CHECK(digest == data(same).digest(Threads(1)));
+  CHECK(digest != data(different).digest(Threads(1)));
+  CHECK(digest != one.w->data->digest(Threads(1)));
+  std::vector<float> elsewhere(6), wanted(6);
+  for (size_t i = 0; i < 6; ++i) wanted[i] = one.values[i] * scale[i % 2];
+  CHECK(w.WriteUnread(elsewhere.data()));
+  CHECK(elsewhere == wanted);
+  CHECK(!w.loaded());
+  CHECK(StaticFloats(*one.node().inputs[1]) == wanted);
+  CHECK(w.loaded());
+  CHECK(!w.WriteUnread(elsewhere.data()));
+}
+
 CHECK_MAIN("fold_scales_test")
