@@ -41,6 +41,8 @@ DEEP_AHEAD = tensor.Block(64, 32, 128, 2, 1, 2, ahead=True)
 #: Four warps multiply together: one group of them, and two, of two blocks each.
 FOUR = tensor.Block(64, 64, 128, 4, 1, 3, grouped=True)
 EIGHT = tensor.Block(256, 64, 128, 8, 1, 4, grouped=True)
+#: Others copy for them.
+SERVED = tensor.Block(64, 64, 128, 4, 1, 4, grouped=True, copiers=32)
 #: Rows, columns and terms into which copies of 16, 8, 4 and 2 bytes divide 16-bit floats.
 SIZES = [(72, 72, 80), (36, 44, 68), (70, 66, 70), (67, 69, 71)]
 LAYOUTS = [(False, False), (True, False), (False, True), (True, True)]
@@ -117,9 +119,11 @@ def test_whole_numbers_of_four_warps_together(only: Use, dtype: Any) -> None:
 
 
 @pytest.mark.slow
-def test_several_blocks_of_eight_warps(only: Use) -> None:
-    only(EIGHT)
+@pytest.mark.parametrize("block", [EIGHT, SERVED])
+def test_several_blocks_and_work_items_that_copy(only: Use, block: tensor.Block) -> None:
+    only(block)
     exactly(product((260, 70, 260), (False, False), np.float16))
+    exactly(convolution((1, 7, 9, 8), (3, 3, 8), 70, np.float32, pad=1))
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@
 //   GROUP_BEGIN(): before the first GROUP_MULTIPLY of a batch
 //   GROUP_MULTIPLY(sum, i, step): begins to add the products of block i of a and all of b, of TERMS
 //       terms from step * TERMS on of the tiles at a_tile and b_tile
+//   ARRIVE(n), MEET(n): at a barrier of all of the group, without waiting there, and waiting
 //   GROUP_COMMIT(): ends a batch; GROUP_WAIT(n): for all batches but the last n
 // Their instructions follow REWRITTEN, a mark of comments: a compiler that does not know them takes
 // the text, programs.py removes the mark from the PTX that it makes and has that built.
@@ -120,6 +121,8 @@ static inline uint rounded(uint word) {
 #ifdef GROUPED
 #define REWRITTEN "//@ "
 #define GROUP_READY() asm volatile(REWRITTEN "fence.proxy.async.shared::cta;" ::: "memory")
+#define ARRIVE(n) asm volatile("bar.arrive %0, %1;" ::"r"(n), "n"(THREADS) : "memory")
+#define MEET(n) asm volatile("bar.sync %0, %1;" ::"r"(n), "n"(THREADS) : "memory")
 #define GROUP_BEGIN() asm volatile(REWRITTEN "wgmma.fence.sync.aligned;" ::: "memory")
 #define GROUP_COMMIT() asm volatile(REWRITTEN "wgmma.commit_group.sync.aligned;" ::: "memory")
 #define GROUP_WAIT(n) asm volatile(REWRITTEN "wgmma.wait_group.sync.aligned %0;" ::"n"(n) : "memory")

@@ -8,7 +8,17 @@
 //       warps are too few to wait for one another
 //   GROUPED: four warps, one below the other, multiply together (ACROSS is 1, LINE 128); 32-bit
 //       floats are rounded, those of a not A_TURNED, those of b B_TURNED
-#define THREADS (DOWN * ACROSS * 32)
+//   COPIERS: work items behind those that multiply, which copy for them
+#define MULTIPLIERS (DOWN * ACROSS * 32)
+#ifdef COPIERS
+#define THREADS (MULTIPLIERS + COPIERS)
+#define COPYING COPIERS
+#define MULTIPLIES (id < MULTIPLIERS)
+#else
+#define THREADS MULTIPLIERS
+#define COPYING MULTIPLIERS
+#define MULTIPLIES 1
+#endif
 #define WM (BM / DOWN / 16)
 #define WN (BN / ACROSS / 8)
 #include "mma.cl"
@@ -69,6 +79,7 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
   __local uint memory[LOCAL_BYTES / 4] __attribute__((aligned(ALIGNED)));
   PREPARE
   const int id = get_local_id(0), lane = id % 32;
+  const int copier = id - (THREADS - COPYING);
 #ifdef GROUPED
   const int group_row = id / 128 * (BM / DOWN * 4), down = group_row + id / 32 % 4 * 16, across = 0;
 #else
@@ -87,18 +98,18 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
   b += AT_B(p) * b_matrix;
 
 #ifdef A_TURNED
-#define A_READS (BM * BK / VA / THREADS)
+#define A_READS (BM * BK / VA / COPYING)
 #define READ_A(i, to, k0)                                                          \
   {                                                                                \
-    const int e = id + i * THREADS, x = e % (BM / VA) * VA, t = e / (BM / VA);     \
+    const int e = copier + i * COPYING, x = e % (BM / VA) * VA, t = e / (BM / VA);     \
     const int m = m0 + x, k = k0 + t, ok = m < rows && k < last;                   \
     CAT(COPY_, A_BYTES)                                                            \
     (to + PLACE_TURNED(t, x * SIZE, BM * SIZE), a + (ok ? k * a_row + m : 0), ok); \
   }
 #define NEXT_A
 #else
-  const int a_k = id % (BK / VA) * VA, a_m = id / (BK / VA);
-#define A_APART (THREADS * VA / BK)
+  const int a_k = copier % (BK / VA) * VA, a_m = copier / (BK / VA);
+#define A_APART (COPYING * VA / BK)
 #define A_READS (BM / A_APART)
 #ifdef WINDOW
   // Where each row of this work item begins, the next ones by steps, for divisions are slow.
@@ -164,8 +175,8 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
 #endif
 
 #ifdef B_TURNED
-  const int b_k = id % (BK / VB) * VB, b_n = id / (BK / VB);
-#define B_APART (THREADS * VB / BK)
+  const int b_k = copier % (BK / VB) * VB, b_n = copier / (BK / VB);
+#define B_APART (COPYING * VB / BK)
 #define B_READS (BN / B_APART)
 #define READ_B(i, to, k0)                                                             \
   {                                                                                   \
@@ -174,10 +185,10 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
     CAT(COPY_, B_BYTES)(to + PLACE(t, b_k * SIZE), b + (ok ? n * b_row + k : 0), ok); \
   }
 #else
-#define B_READS (BN * BK / VB / THREADS)
+#define B_READS (BN * BK / VB / COPYING)
 #define READ_B(i, to, k0)                                                          \
   {                                                                                \
-    const int e = id + i * THREADS, x = e % (BN / VB) * VB, t = e / (BN / VB);     \
+    const int e = copier + i * COPYING, x = e % (BN / VB) * VB, t = e / (BN / VB);     \
     const int n = n0 + x, k = k0 + t, ok = n < columns && k < last;                \
     CAT(COPY_, B_BYTES)                                                            \
     (to + PLACE_TURNED(t, x * SIZE, BN * SIZE), b + (ok ? k * b_row + n : 0), ok); \
@@ -256,6 +267,57 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
   // A batch of products begins while the one before goes on, so that a stage is on its way into the
   // place of the last but one: two of them are not on their way.
 #define AWAY (STAGES - 2)
+#define NEXT(stage) ((stage) == STAGES - 1 ? 0 : (stage) + 1)
+#define MULTIPLY_STAGE                                                            \
+  {                                                                               \
+    const int a_tile = now * STAGE, b_tile = a_tile + A_SIZE;                     \
+    GROUP_BEGIN();                                                                \
+    EACH for (int step = 0; step < STEPS; ++step) {                               \
+      EACH for (int i = 0; i < WM; ++i) GROUP_MULTIPLY(sum, i, step)              \
+    }                                                                             \
+    GROUP_COMMIT();                                                               \
+    GROUP_WAIT(1);                                                                \
+  }
+#if defined COPIERS && defined PTX
+  // Each stage has a barrier for its being full, and one for its being empty.
+#define FULL 1
+#define EMPTY (1 + STAGES)
+  if (!MULTIPLIES) {
+    int stage = 0, there = 0, filled = 0;
+    for (int k0 = first; k0 < last; k0 += BK, ++filled) {
+      if (filled >= STAGES) MEET(EMPTY + stage);
+      READ(stage, k0)
+      COMMIT();
+      stage = NEXT(stage);
+      if (filled >= AWAY - 1) {
+        WAIT_FOR(AWAY - 1);
+        GROUP_READY();
+        ARRIVE(FULL + there);
+        there = NEXT(there);
+      }
+    }
+    WAIT_FOR(0);
+    GROUP_READY();
+    for (; there != stage; there = NEXT(there)) ARRIVE(FULL + there);
+  } else {
+    for (int k0 = first; k0 < last; k0 += BK) {
+      MEET(FULL + now);
+      MULTIPLY_STAGE
+      // The stage before, if it is filled once more.
+      if (k0 > first && k0 + (STAGES - 1) * BK < last)
+        ARRIVE(EMPTY + (now == 0 ? STAGES - 1 : now - 1));
+      now = NEXT(now);
+    }
+    GROUP_WAIT(0);
+  }
+#elif defined COPIERS
+  for (int k0 = first; k0 < last; k0 += BK) {
+    if (!MULTIPLIES) { READ(now, k0) }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (MULTIPLIES) MULTIPLY_STAGE
+    now = NEXT(now);
+  }
+#else
   EACH for (int stage = 0; stage < AWAY; ++stage) {
     if (first + stage * BK < last) { READ(stage, first + stage * BK) }
     COMMIT();
@@ -264,21 +326,16 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
     WAIT_FOR(AWAY - 1);
     GROUP_READY();
     barrier(CLK_LOCAL_MEM_FENCE);
-    const int a_tile = now * STAGE, b_tile = a_tile + A_SIZE;
-    GROUP_BEGIN();
-    EACH for (int step = 0; step < STEPS; ++step) {
-      EACH for (int i = 0; i < WM; ++i) GROUP_MULTIPLY(sum, i, step)
-    }
-    GROUP_COMMIT();
-    GROUP_WAIT(1);
+    MULTIPLY_STAGE
     if (k0 + AWAY * BK < last) {
       const int stage = now < 2 ? now + AWAY : now - 2;
       READ(stage, k0 + AWAY * BK)
     }
     COMMIT();
-    now = now == STAGES - 1 ? 0 : now + 1;
+    now = NEXT(now);
   }
   GROUP_WAIT(0);
+#endif
 #elif defined AHEAD
   // Once a stage's last words are in registers, its place is free: so all stages are on their way.
 #define TURNS (STEPS == 1 ? 2 : 1)  // of stages, so that the words' buffers are constants
@@ -337,10 +394,16 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
 #endif
   __local float* const out = (__local float*)memory + id / 32 * (16 * OUT_LINE);
   barrier(CLK_LOCAL_MEM_FENCE);
+#if defined COPIERS && defined PTX
+  if (!MULTIPLIES) return;
+#define WRITES 1
+#else
+#define WRITES MULTIPLIES
+#endif
   EACH for (int i = 0; i < WM; ++i) {
     EACH for (int j = 0; j < WN; ++j) {
       EACH for (int v = 0; v < 2; ++v) {
-        *(__local float2*)(out + (v * 8 + lane / 4) * OUT_LINE + j * 8 + lane % 4 * 2) =
+        if (WRITES) *(__local float2*)(out + (v * 8 + lane / 4) * OUT_LINE + j * 8 + lane % 4 * 2) =
             (float2)(sum[i][j][v * 2], sum[i][j][v * 2 + 1]);
       }
     }
@@ -348,7 +411,7 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
     SOME for (int t = lane * VY; t < 16 * OUT_COLUMNS; t += 32 * VY) {
       const int x = t / OUT_COLUMNS * OUT_LINE + t % OUT_COLUMNS;
       const int m = m0 + down + i * ROW_STEP + t / OUT_COLUMNS, n = n0 + across + t % OUT_COLUMNS;
-      if (m < rows && n < columns) {
+      if (m < rows && n < columns && WRITES) {
 #ifdef PARTIAL
         const int at = m * columns + n;
 #define RESULT(v) out[x + v]

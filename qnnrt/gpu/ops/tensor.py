@@ -55,6 +55,7 @@ class Block:
         half, tf32: its pace with 16-bit floats and with tf32.
         ahead: a warp loads the words of its next product while it makes one.
         grouped: four warps multiply together, as devices of compute capability 9.0 can: see mma.cl.
+        copiers: work items that do nothing but copy, for grouped blocks; without them all copy.
     """
 
     rows: int
@@ -68,19 +69,21 @@ class Block:
     tf32: Pace = Pace(2.5, 0.1, 0.3)
     ahead: bool = False
     grouped: bool = False
+    copiers: int = 0
 
     @property
     def items(self) -> int:
         """Work items of a group."""
-        return self.down * self.across * _WARP
+        return self.down * self.across * _WARP + self.copiers
 
     @property
     def local_bytes(self) -> int:
         return self.stages * self.line * (self.rows + self.columns)
 
     def __str__(self) -> str:
+        copiers = f"-{self.copiers}" if self.copiers else ""
         sizes = f"{self.rows}x{self.columns}x{self.line}x{self.stages}"
-        return f"tensor-{sizes}-{self.down}x{self.across}{'-grouped' * self.grouped}"
+        return f"tensor-{sizes}-{self.down}x{self.across}{'-grouped' * self.grouped}{copiers}"
 
 
 #: A warp has 32 x 32 elements or a multiple, up to 64 x 64, whose sums are 128 registers of a work
@@ -98,15 +101,48 @@ BLOCKS: Final = (
     Block(32, 64, 128, 1, 2, 4, 4, Pace(4.5, 0.30, 0.15), Pace(2.2, 0.59, 0.25)),
 )
 #: The same for devices on which four warps multiply together.
-GROUPED: Final = tuple(
-    Block(*sizes, half=half, tf32=tf32, grouped=True)
-    for sizes, half, tf32 in (
-        ((128, 256, 128, 8, 1, 4, 1), Pace(8.0, 0.80, 0.80), Pace(4.5, 0.77, 0.77)),
-        ((256, 128, 128, 16, 1, 4, 1), Pace(6.5, 0.86, 0.86), Pace(3.6, 0.88, 0.88)),
-        ((128, 128, 128, 8, 1, 6, 1), Pace(5.5, 0.52, 0.52), Pace(5.0, 0.45, 0.45)),
-        ((128, 64, 128, 8, 1, 4, 2), Pace(5.0, 0.40, 0.34), Pace(3.3, 0.43, 0.34)),
-        ((64, 128, 128, 4, 1, 4, 2), Pace(5.0, 0.43, 0.32), Pace(3.0, 0.40, 0.31)),
-    )
+GROUPED: Final = (
+    Block(
+        128,
+        256,
+        128,
+        8,
+        1,
+        4,
+        1,
+        Pace(5.0, 0.72, 0.72),
+        Pace(5.5, 0.62, 0.62),
+        grouped=True,
+        copiers=128,
+    ),
+    Block(
+        256,
+        128,
+        128,
+        8,
+        1,
+        4,
+        1,
+        Pace(3.6, 0.80, 0.80),
+        Pace(4.5, 0.69, 0.69),
+        grouped=True,
+        copiers=128,
+    ),
+    Block(
+        128,
+        128,
+        128,
+        8,
+        1,
+        6,
+        1,
+        Pace(4.3, 0.46, 0.46),
+        Pace(4.5, 0.40, 0.40),
+        grouped=True,
+        copiers=128,
+    ),
+    Block(128, 64, 128, 8, 1, 4, 2, Pace(5.0, 0.40, 0.34), Pace(3.3, 0.43, 0.34), grouped=True),
+    Block(64, 128, 128, 4, 1, 4, 2, Pace(5.0, 0.43, 0.32), Pace(3.0, 0.40, 0.31), grouped=True),
 )
 #: Bytes of an H100's memory in a microsecond.
 _MEMORY: Final = 2.6e6
@@ -133,7 +169,7 @@ def ways(x: Product, target: Target, local_bytes: int, *, grouped: bool) -> list
         (_cost(x, block, parts, int(raw.max_compute_units)), block, parts)
         for block in (*BLOCKS, *(GROUPED if grouped and _aligned(x) else ()))
         if block.items <= raw.max_work_group_size and block.local_bytes <= local_bytes
-        if block.rows * block.line <= most * block.items
+        if block.rows * block.line <= most * (block.copiers or block.items)
         for parts in PARTS
         if parts == 1 or -(-x.inner * x.a.dtype.itemsize // block.line) >= 4 * parts
     ]
@@ -188,6 +224,7 @@ def make(x: Product, target: Target, block: Block, parts: int) -> list[Launch]:
         ("STAGES", str(block.stages)),
         *((("AHEAD", "1"),) if block.ahead else ()),
         *((("GROUPED", "1"),) if block.grouped else ()),
+        *((("COPIERS", str(block.copiers)),) if block.copiers else ()),
         ("A_BYTES", str(_a_bytes(x))),
         ("B_BYTES", str(_at_once(size, *b_whole, b_matrix))),
         (

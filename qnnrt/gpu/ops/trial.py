@@ -122,8 +122,9 @@ def _multiplies(device: Device, most: int) -> bool:
                     "warps of %s do not multiply together: of products of %s, %d numbers are wrong",
                     device, np.dtype(dtype).name, wrong,
                 )  # fmt: skip
-                return False
-        return True
+                break
+        else:
+            return True
     return False
 
 

@@ -98,11 +98,15 @@ def assembled(launch: Launch, arch: str, folder: Path) -> Usage:
         + [word for option in front for word in ("-Xclang", option)]
         + ["-o", str(ptx), str(text)]
     )
+    assert launch.group is not None
     if arch == "sm_90a":
         made = ptx.read_bytes().replace(b".target sm_80", b".target sm_90")
         better = rewritten(made.replace(b".version 7.0", b".version 8.0"))
         assert better is not None, "there is no marked instruction"
-        ptx.write_bytes(better)
+        # How many work items a group has, which clang does not say, but drivers' compilers do.
+        entry = better.index(b")", better.index(b".entry")) + 1
+        group = b"\n.reqntid %d, 1, 1" % launch.group[0]
+        ptx.write_bytes(better[:entry] + group + better[entry:])
     said = _run([ptxas, "-v", f"-arch={arch}", "-o", str(folder / "kernel.cubin"), str(ptx)])
     spilled = re.search(r"(\d+) bytes spill stores", said)
     used = re.search(r"Used (\d+) registers", said)
