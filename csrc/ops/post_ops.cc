@@ -44,16 +44,7 @@ PostOps::PostOps(const Node& node) : ops_(node.post_ops) {
 }
 
 void PostOps::Apply(const ExecArgs& args, float* values, size_t offset, size_t count) const {
-  for (size_t k = 0; k < ops_.size(); ++k) {
-    const PostOp& op = ops_[k];
-    if (op.kind != PostOp::Kind::kAdd) {
-      ApplyActivation(op.activation, values, count, op.alpha, op.beta);
-    } else if (addends_[k] == nullptr) {
-      Simd().add(values, static_cast<const float*>(args.in[op.input]) + offset, count);
-    } else {
-      AddNarrow(k, args, values, offset, count);
-    }
-  }
+  Apply(args, {values, count, 1, count, offset, count});
 }
 
 void PostOps::AddNarrow(size_t k, const ExecArgs& args, float* values, size_t offset,

@@ -112,28 +112,7 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
 #define A_APART (COPYING * VA / BK)
 #define A_READS (BM / A_APART)
 #ifdef WINDOW
-  // Where each row of this work item begins, the next ones by steps, for divisions are slow.
-  int begin[A_READS], top[A_READS], left[A_READS];
-  {
-    const int image_rows = y_height * y_width;
-    int m = m0 + a_m, image = m / image_rows, v = m % image_rows / y_width, h = m % y_width;
-    const int image_step = A_APART / image_rows;
-    const int v_step = A_APART % image_rows / y_width, h_step = A_APART % image_rows % y_width;
-    EACH for (int i = 0; i < A_READS; ++i) {
-      const int y = v * stride_y - pad_y, x = h * stride_x - pad_x;
-      begin[i] = ((image * height + y) * width + x) * channels;
-      top[i] = m < rows ? y : -(1 << 30);
-      left[i] = x;
-      m += A_APART;
-      h += h_step;
-      const int next_row = h >= y_width;
-      h -= next_row ? y_width : 0;
-      v += v_step + next_row;
-      const int next_image = v >= y_height;
-      v -= next_image ? y_height : 0;
-      image += image_step + next_image;
-    }
-  }
+#include "window.cl"
   // The channel and tap of its terms, and how far they are from there.
   int channel = (first + a_k) % depth;
   int tap_x = (first + a_k) / depth % kernel_width;

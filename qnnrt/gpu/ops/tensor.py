@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from dataclasses import dataclass
 from typing import Final
@@ -101,48 +102,30 @@ BLOCKS: Final = (
     Block(32, 64, 128, 1, 2, 4, 4, Pace(4.5, 0.30, 0.15), Pace(2.2, 0.59, 0.25)),
 )
 #: The same for devices on which four warps multiply together.
+_together = functools.partial(Block, line=128, across=1, grouped=True)
+_copied = functools.partial(_together, down=8, copiers=128)
 GROUPED: Final = (
-    Block(
+    _copied(128, 256, stages=4, half=Pace(5.0, 0.72, 0.72), tf32=Pace(5.5, 0.62, 0.62)),
+    _copied(256, 128, stages=4, half=Pace(3.6, 0.80, 0.80), tf32=Pace(4.5, 0.69, 0.69)),
+    _copied(128, 128, stages=6, half=Pace(4.3, 0.46, 0.46), tf32=Pace(4.5, 0.40, 0.40)),
+    _together(
         128,
-        256,
-        128,
-        8,
-        1,
-        4,
-        1,
-        Pace(5.0, 0.72, 0.72),
-        Pace(5.5, 0.62, 0.62),
-        grouped=True,
-        copiers=128,
+        64,
+        down=8,
+        stages=4,
+        together=2,
+        half=Pace(5.0, 0.40, 0.34),
+        tf32=Pace(3.3, 0.43, 0.34),
     ),
-    Block(
-        256,
+    _together(
+        64,
         128,
-        128,
-        8,
-        1,
-        4,
-        1,
-        Pace(3.6, 0.80, 0.80),
-        Pace(4.5, 0.69, 0.69),
-        grouped=True,
-        copiers=128,
+        down=4,
+        stages=4,
+        together=2,
+        half=Pace(5.0, 0.43, 0.32),
+        tf32=Pace(3.0, 0.40, 0.31),
     ),
-    Block(
-        128,
-        128,
-        128,
-        8,
-        1,
-        6,
-        1,
-        Pace(4.3, 0.46, 0.46),
-        Pace(4.5, 0.40, 0.40),
-        grouped=True,
-        copiers=128,
-    ),
-    Block(128, 64, 128, 8, 1, 4, 2, Pace(5.0, 0.40, 0.34), Pace(3.3, 0.43, 0.34), grouped=True),
-    Block(64, 128, 128, 4, 1, 4, 2, Pace(5.0, 0.43, 0.32), Pace(3.0, 0.40, 0.31), grouped=True),
 )
 #: Bytes of an H100's memory in a microsecond.
 _MEMORY: Final = 2.6e6
