@@ -38,9 +38,9 @@ def as_floats(b: Body, index: int = 0) -> str:
     return given if b.node.input(index).dtype == np.float32 else b.op("Cast", [given], to=FLOAT)
 
 
-def rows_of(n: OnnxNode) -> tuple[int, int]:
-    """How many samples input 0 has, and how many features each."""
-    shape = n.input(0).shape
+def rows_of(n: OnnxNode, index: int = 0) -> tuple[int, int]:
+    """How many samples an input has, and how many features each."""
+    shape = n.input(index).shape
     if len(shape) == 1:
         return 1, shape[0]
     if len(shape) != 2:
@@ -48,10 +48,10 @@ def rows_of(n: OnnxNode) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
-def samples(b: Body) -> str:
-    """Input 0 as a matrix of floats."""
-    x = as_floats(b)
-    return reshaped(b, x, rows_of(b.node)) if b.node.input(0).rank == 1 else x
+def samples(b: Body, index: int = 0) -> str:
+    """An input as a matrix of floats."""
+    x, size = as_floats(b, index), rows_of(b.node, index)
+    return reshaped(b, x, size) if b.node.input(index).rank == 1 else x
 
 
 def transformed(b: Body, scores: str, softmax: bool = True) -> str:
@@ -106,8 +106,7 @@ def _scaler(n: OnnxNode) -> onnx.FunctionProto:
 @body(CLASSICAL, "Normalizer", to="ElementWiseDivide, ReduceMax, ReduceSum")
 def _normalizer(n: OnnxNode) -> onnx.FunctionProto:
     b = Body(n)
-    if n.input(0).rank not in (1, 2):
-        raise Unsupported(f"samples of shape {list(n.input(0).shape)}: they are rows of a matrix")
+    rows_of(n)  # or it is refused
     x, norm, axis = as_floats(b), n.text("norm", "MAX"), ints(b, [-1])
     if norm == "MAX":
         by = b.op("ReduceMax", [x, axis])
@@ -168,15 +167,11 @@ def _vectorizer(n: OnnxNode) -> onnx.FunctionProto:
         raise ValueError(f"inputdimensions has {sizes.size} sizes for {len(n.inputs)} inputs")
     parts = []
     for i in range(len(n.inputs)):
+        parts.append(samples(b, i))
         shape = n.input(i).shape
-        if len(shape) not in (1, 2):
-            raise Unsupported(f"samples of shape {list(shape)}: they are rows of a matrix")
-        part = as_floats(b, i)
-        part = reshaped(b, part, [1, shape[0]]) if len(shape) == 1 else part
         width = int(sizes[i]) if sizes.size else shape[-1]
         if width != shape[-1]:
             raise Unsupported(f"{width} features of an input of shape {list(shape)}")
-        parts.append(part)
     return b.proto(b.op("Concat", parts, axis=-1), opset=OPSET)
 
 

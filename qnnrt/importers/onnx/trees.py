@@ -7,6 +7,7 @@ the deepest tree has; a leaf leads to itself. What the leaves hold is looked up 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,7 @@ class Trees:
     leaves: np.ndarray
     given: np.ndarray
 
+    @cached_property
     def walk(self) -> tuple[int, np.ndarray]:
         """The depth of the deepest tree, and which tree each node is of (-1: of none).
 
@@ -82,7 +84,7 @@ class Trees:
 
     def always(self) -> np.ndarray:
         """Which targets some tree gives whatever the sample is."""
-        owner = self.walk()[1]
+        owner = self.walk[1]
         leaf = (self.modes == "LEAF") & (owner >= 0)
         lacking = np.zeros((len(self.roots), self.given.shape[1]), bool)
         np.logical_or.at(lacking, owner[leaf], ~self.given[leaf])
@@ -166,7 +168,7 @@ def _read(n: OnnxNode, kind: str, targets: int) -> Trees:
         leaves,
         _table(shape, places, np.ones(weights.size, np.int32)) > 0,
     )
-    if len(np.unique(tree[roots])) != len(roots) or (trees.walk()[1] < 0).any():
+    if len(np.unique(tree[roots])) != len(roots) or (trees.walk[1] < 0).any():
         raise ValueError("a tree has several roots, or nodes that no root leads to")
     return trees
 
@@ -244,7 +246,7 @@ def _places(b: Body, trees: Trees) -> str:
     tables = {name: array(b, column) for name, column in columns.items()}
     roots = array(b, trees.roots.astype(width))
     at = b.op("Expand", [roots, ints(b, [count, len(trees.roots)])])
-    for _ in range(trees.walk()[0]):
+    for _ in range(trees.walk[0]):
 
         def here(name: str, at: str = at) -> str:
             return b.op("Gather", [tables[name], at])
