@@ -20,7 +20,7 @@ import numpy as np
 from ._native import _core
 from .abi import constants as abi
 from .abi.structs import Qnnrt_ArenaItem_t
-from .support import uint32
+from .support import named, uint32
 
 __all__ = ["Item", "Plan", "check", "plan", "read_csv", "write_csv"]
 
@@ -120,8 +120,7 @@ def plan(
         raise ValueError(f"steps must be from 0 to 2^64 - 1, not {steps}")
     limited = milliseconds > 0 or steps > 0
     effort = effort or ("exact" if limited else "portfolio")
-    if effort not in _EFFORTS:
-        raise ValueError(f"effort must be one of {', '.join(_EFFORTS)}, not {effort!r}")
+    named("effort", effort, _EFFORTS)
     if (effort == "exact") != limited:
         raise ValueError("milliseconds or steps limit an exact search, which takes at least one")
     try:

@@ -11,7 +11,7 @@ import numpy as np
 from .._native import _core
 from ..abi import constants as abi
 from ..abi.structs import QnnHtpGraph_CustomConfig_t, Qnnrt_GraphConfig_t
-from ..support import choice, uint32
+from ..support import choice, named, uint32
 from .owner import Options
 
 #: A struct of a backend's own, for its CUSTOM options.
@@ -182,8 +182,8 @@ def own_graph_config(
     Raises:
         ValueError: an option for a backend of others, or a number out of range.
     """
-    if kernels is not None and kernels not in _KERNELS:
-        raise ValueError(f"kernels must be one of {', '.join(_KERNELS)}, not {kernels!r}")
+    if kernels is not None:
+        named("kernels", kernels, _KERNELS)
     own = {
         "threads": threads,
         "kernels": _KERNELS.get(kernels or ""),

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 from .._native import _core
 from ..model.binary import MEM_TYPES
 from ..qnn.options import PRECISIONS, SHARE_WEIGHTS, Custom, own_graph_config
+from ..support import named
 from .policies import MemoryPolicy
 
 _OPTIONS: Final = (
@@ -97,15 +98,11 @@ class Options:
         if threads is not None and threads < 1:
             raise ValueError(f"threads must be at least 1, not {threads}")
         self.threads = threads
-        if precision is not None and precision not in PRECISIONS:
-            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
+        if precision is not None:
+            named("precision", precision, PRECISIONS)
         self.precision = precision
         self.share_weights: str = self.given.get("share_weights", "process")
-        if self.share_weights not in SHARE_WEIGHTS:
-            names = ", ".join(SHARE_WEIGHTS)
-            raise ValueError(
-                f"option 'share_weights' must be one of {names}, not {self.share_weights!r}"
-            )
+        named("option 'share_weights'", self.share_weights, SHARE_WEIGHTS)
         for name in _SWITCHES:
             if self.given.get(name) not in (None, False, True):
                 raise ValueError(f"option {name!r} is True or False, not {self.given[name]!r}")

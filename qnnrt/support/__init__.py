@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import logging
 import operator
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 log = logging.getLogger("qnnrt")
 log.addHandler(logging.NullHandler())  # a library is silent until the program sets logging up
+
+
+def named(what: str, value: object, names: Collection[str]) -> None:
+    """A value that is one of some names.
+
+    Raises:
+        ValueError: it is none; the message lists the names and calls the value ``what``.
+    """
+    if value not in names:
+        raise ValueError(f"{what} must be one of {', '.join(names)}, not {value!r}")
 
 
 def choice(what: str, value: str | int, choices: Mapping[str, int]) -> int:
@@ -19,8 +29,7 @@ def choice(what: str, value: str | int, choices: Mapping[str, int]) -> int:
     """
     if isinstance(value, int):
         return value
-    if value not in choices:
-        raise ValueError(f"{what} must be one of {', '.join(choices)}, not {value!r}")
+    named(what, value, choices)
     return choices[value]
 
 

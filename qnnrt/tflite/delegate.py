@@ -18,6 +18,7 @@ from ..qnn.backend import Backend
 from ..qnn.profile import ProfileEvent
 from ..session import Session
 from ..session.build import add_model
+from ..support import named
 from .options import QnnDelegateOptions, choices
 
 __all__ = ["API_VERSION", "QnnDelegate", "get_api_version", "has_capability", "log"]
@@ -255,8 +256,7 @@ def has_capability(name: str) -> bool:
     Raises:
         ValueError: no such capability.
     """
-    if name not in _CAPABILITIES:
-        raise ValueError(f"capability must be one of {', '.join(_CAPABILITIES)}, not {name!r}")
+    named("capability", name, _CAPABILITIES)
     if name == "gpu":
         from ..gpu import why_not
 
