@@ -85,13 +85,15 @@ template <typename Rows, typename Finish>
 void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, const Rows& rows,
                  const Finish& finish) {
   constexpr size_t kDepthBlock = 1024;
-  constexpr size_t kSlabFloats = 128 * 1024;  // of B: what stays in L2 while the rows pass by
+  // Of B: they stay in L2 while the rows pass by, beside the next ones, which are fetched
+  // meanwhile.
+  constexpr size_t kSlabFloats = 32 * 1024;
   const SimdKernels& simd = Simd();
-  const size_t nr = simd.columns, mr = simd.rows;
+  const size_t nr = simd.columns, mr = simd.rows, panels = PackedPanels(shape.n);
   const size_t m0 = (unit / units.panel_units) * units.rows_per_unit;
   const size_t m1 = std::min(shape.m, m0 + units.rows_per_unit);
   const size_t p0 = (unit % units.panel_units) * units.panels_per_unit;
-  const size_t p1 = std::min(PackedPanels(shape.n), p0 + units.panels_per_unit);
+  const size_t p1 = std::min(panels, p0 + units.panels_per_unit);
   const float* a[kMaxTaps * kMaxTileRows];
   float* c[kMaxTileRows];
   if (shape.m == 1 && shape.taps == 1 && !shape.accumulate && shape.in_place == nullptr) {
@@ -108,6 +110,7 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
   const size_t slab =
       std::max<size_t>(1, kSlabFloats / std::max<size_t>(1, tap_step * depth_step * nr));
   const size_t full_panels = shape.n / nr;
+  const size_t tiles = (m1 - m0 + mr - 1) / mr;  // each fetches its share of the next slab
 
   float bias[kMaxTileColumns];
   GemmTile tile{};
@@ -149,6 +152,19 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
                 bias[j] = shape.bias != nullptr && j < tile.columns ? shape.bias[n0 + j] : 0.0f;
               }
               tile.bias = bias;
+            }
+            const float* next = nullptr;  // this panel's share of what comes after the slab
+            if (p + slab < (last ? panels : p1)) {
+              next = shape.packed + ((p + slab) * k + k0) * nr;
+            } else if (!last) {
+              next = shape.packed + ((p0 + p - slab0) * k + k0 + tile.taps * tile.depth) * nr;
+            }
+            tile.ahead_step = 0;
+            tile.ahead = nullptr;
+            if (next != nullptr && shape.in_place == nullptr) {
+              tile.ahead_step = (nr * sizeof(float) + tiles - 1) / tiles;
+              tile.ahead = reinterpret_cast<const char*>(next) +
+                           (m - m0) / mr * tile.taps * tile.depth * tile.ahead_step;
             }
             tile.c_offset = n0;
             simd.gemm(tile);

@@ -30,6 +30,10 @@ struct GemmTile {
   size_t c_offset;    // first column
   size_t rows;        // 1 to Simd().rows
   size_t columns;     // 1 to Simd().columns
+  // What is read after this tile, if anything, fetched into the second cache meanwhile:
+  // `ahead_step` bytes with each row of B.
+  const void* ahead = nullptr;
+  size_t ahead_step = 0;
 };
 
 // out[p][c] = bias[c] + sum over taps of in[tap][p][c] * weights[tap][c], for kPixels pixels.
