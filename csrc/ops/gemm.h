@@ -110,7 +110,9 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
   const size_t slab =
       std::max<size_t>(1, kSlabFloats / std::max<size_t>(1, tap_step * depth_step * nr));
   const size_t full_panels = shape.n / nr;
-  const size_t tiles = (m1 - m0 + mr - 1) / mr;  // each fetches its share of the next slab
+  // Of rows, each of which fetches its share of the next slab.
+  const size_t rest = m1 > m0 ? (m1 - m0) % mr : 0;
+  const size_t tiles = std::max<size_t>(1, (m1 - m0) / mr + (rest >= kFetchingRows ? 1 : 0));
 
   float bias[kMaxTileColumns];
   GemmTile tile{};
@@ -186,22 +188,21 @@ void RunGemm(const GemmShape& shape, const Threads& threads, const Rows& rows,
   });
 }
 
-// What `finish` is for a node's output: its post ops, row by row.
+// What `finish` is for a node's output: its post ops.
 class FinishRows {
  public:
   FinishRows(const PostOps& post_ops, const ExecArgs& args, const float* output)
       : post_ops_(post_ops), args_(args), output_(output) {}
   void operator()(float* const* c, size_t rows, size_t n0, size_t columns) const {
     if (post_ops_.empty()) return;
-    bool in_one = true;  // rows that are whole and follow each other
-    for (size_t i = 1; i < rows; ++i) in_one = in_one && c[i] == c[i - 1] + columns;
-    if (in_one) {
-      columns *= rows;
-      rows = 1;
-    }
-    for (size_t i = 0; i < rows; ++i) {
+    for (size_t i = 0; i < rows;) {  // those at equal distances at a time
+      const size_t ld = i + 1 < rows ? static_cast<size_t>(c[i + 1] - c[i]) : columns;
+      size_t end = i + 1;
+      while (end < rows && static_cast<size_t>(c[end] - c[end - 1]) == ld) ++end;
       float* values = c[i] + n0;
-      post_ops_.Apply(args_, values, static_cast<size_t>(values - output_), columns);
+      const size_t offset = static_cast<size_t>(values - output_);
+      post_ops_.Apply(args_, {values, ld, end - i, columns, offset, ld});
+      i = end;
     }
   }
 

@@ -16,6 +16,9 @@ constexpr size_t kGroupedPixels = 8;    // and of one call for groups of channel
 
 constexpr size_t kRowPanels = 4;
 
+// A tile of fewer rows has no loads to spare for fetching what is read later.
+constexpr size_t kFetchingRows = 4;
+
 // C[rows, columns] = bias + sum over taps of A_tap[rows, depth] x B_tap[depth, columns].
 // A's rows are pointers (tap-major, `a_stride` to a tap), so that a convolution reads its input
 // where it lies. B is a panel of Simd().columns columns, one tap after the other.
