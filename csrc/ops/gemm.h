@@ -110,9 +110,13 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
   const size_t slab =
       std::max<size_t>(1, kSlabFloats / std::max<size_t>(1, tap_step * depth_step * nr));
   const size_t full_panels = shape.n / nr;
-  // Of rows, each of which fetches its share of the next slab.
-  const size_t rest = m1 > m0 ? (m1 - m0) % mr : 0;
+  // Each tile of rows fetches a share of the next slab. Of weights that a core's own cache holds
+  // few rows fetch none.
+  constexpr size_t kOwnCache = 512 * 1024;  // floats
+  const size_t rest = (m1 - m0) % mr;
   const size_t tiles = std::max<size_t>(1, (m1 - m0) / mr + (rest >= kFetchingRows ? 1 : 0));
+  const bool fetches =
+      shape.in_place == nullptr && (m1 - m0 >= kFetchingRows || k * shape.n > kOwnCache);
 
   float bias[kMaxTileColumns];
   GemmTile tile{};
@@ -155,18 +159,20 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
               }
               tile.bias = bias;
             }
-            const float* next = nullptr;  // this panel's share of what comes after the slab
-            if (p + slab < (last ? panels : p1)) {
-              next = shape.packed + ((p + slab) * k + k0) * nr;
-            } else if (!last) {
-              next = shape.packed + ((p0 + p - slab0) * k + k0 + tile.taps * tile.depth) * nr;
-            }
-            tile.ahead_step = 0;
             tile.ahead = nullptr;
-            if (next != nullptr && shape.in_place == nullptr) {
-              tile.ahead_step = (nr * sizeof(float) + tiles - 1) / tiles;
-              tile.ahead = reinterpret_cast<const char*>(next) +
-                           (m - m0) / mr * tile.taps * tile.depth * tile.ahead_step;
+            tile.ahead_step = 0;
+            if (fetches) {
+              const float* next = nullptr;  // where this panel is in what comes after the slab
+              if (p + slab < (last ? panels : p1)) {
+                next = shape.packed + ((p + slab) * k + k0) * nr;
+              } else if (!last) {
+                next = shape.packed + ((p0 + p - slab0) * k + k0 + tile.taps * tile.depth) * nr;
+              }
+              if (next != nullptr) {
+                tile.ahead_step = (nr * sizeof(float) + tiles - 1) / tiles;
+                tile.ahead = reinterpret_cast<const char*>(next) +
+                             (m - m0) / mr * tile.taps * tile.depth * tile.ahead_step;
+              }
             }
             tile.c_offset = n0;
             simd.gemm(tile);

@@ -16,7 +16,8 @@ constexpr size_t kGroupedPixels = 8;    // and of one call for groups of channel
 
 constexpr size_t kRowPanels = 4;
 
-// A tile of fewer rows has no loads to spare for fetching what is read later.
+// A tile of fewer rows has no loads to spare for fetching what is read later: two and three rows do
+// so where `ahead` is set, one never.
 constexpr size_t kFetchingRows = 4;
 
 // C[rows, columns] = bias + sum over taps of A_tap[rows, depth] x B_tap[depth, columns].
