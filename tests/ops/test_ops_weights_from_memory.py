@@ -56,7 +56,16 @@ def test_it_is_the_sum_of_products(
 
 
 #: Rows of registers and of matrix tiles, whole and with some left over; as many of depth, and odd.
-CHUNKS = [(2, 1500), (12, 1024), (13, 577), (16, 1056), (47, 1030), (64, 577), (128, 1040)]
+CHUNKS = [
+    (2, 1500),
+    (3, 1500),
+    (12, 1024),
+    (13, 577),
+    (16, 1056),
+    (47, 1030),
+    (64, 577),
+    (128, 1040),
+]
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
