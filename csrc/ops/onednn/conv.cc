@@ -20,7 +20,7 @@ constexpr int64_t kLeastDepthwise = 16;
 // is of many terms (Emerald Rapids, one thread).
 bool WaitsForWeights(const ConvShape& c) {
   constexpr double kFewPixels = 64, kSomePixels = 256;
-  constexpr int64_t kManyTerms = 1024, kLargeWeights = 128 * 1024;
+  constexpr int64_t kManyTerms = 512, kLargeWeights = 128 * 1024;
   const int64_t terms = c.cin * c.taps(), count = terms * c.cout;
   if (c.groups != 1 || count < kLargeWeights) return false;
   // Of a dilated window much hangs over a small image, which oneDNN leaves out.
