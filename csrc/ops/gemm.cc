@@ -166,7 +166,8 @@ void MultiplyHalfRow(const float* a, size_t k, size_t n, const Half* packed, con
   RunAllPanels(Simd().half_row, a, k, n, packed, k * Simd().columns, from, c, threads);
 }
 
-void MultiplyRows(GemmTile tile, const float* a, size_t lda, size_t rows, float* c, size_t ldc) {
+void MultiplyRows(GemmTile tile, const float* a, size_t lda, size_t rows, float* c, size_t ldc,
+                  const float* next) {
   const SimdKernels& simd = Simd();
   const float* from[kMaxTileRows];
   float* to[kMaxTileRows];
@@ -174,12 +175,14 @@ void MultiplyRows(GemmTile tile, const float* a, size_t lda, size_t rows, float*
   tile.a_stride = kMaxTileRows;
   tile.taps = 1;
   tile.c = to;
+  const size_t tiles = (rows + simd.rows - 1) / simd.rows;
   for (size_t m = 0; m < rows; m += simd.rows) {
     tile.rows = std::min(simd.rows, rows - m);
     for (size_t i = 0; i < tile.rows; ++i) {
       from[i] = a + (m + i) * lda;
       to[i] = c + (m + i) * ldc;
     }
+    if (next != nullptr) FetchShare(next, m / simd.rows, tiles, &tile);
     simd.gemm(tile);
   }
 }

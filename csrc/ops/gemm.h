@@ -74,9 +74,17 @@ GemmUnits CutGemm(const GemmShape& shape, int threads);
 // columns have equal results.
 void RunRow(const GemmShape& shape, size_t first, size_t end, const float* a, float* c);
 
+// Has the tile fetch its share, the `index`-th of `tiles`, of a panel with as many rows as its own.
+inline void FetchShare(const float* panel, size_t index, size_t tiles, GemmTile* tile) {
+  tile->ahead_step = (Simd().columns * sizeof(float) + tiles - 1) / tiles;
+  tile->ahead =
+      reinterpret_cast<const char*>(panel) + index * tile->taps * tile->depth * tile->ahead_step;
+}
+
 // Rows of A and of C at equal distances, for a tile whose b, ldb, depth, columns and bias are set;
-// one tap.
-void MultiplyRows(GemmTile tile, const float* a, size_t lda, size_t rows, float* c, size_t ldc);
+// one tap. Fetches the panel `next`, if there is one, meanwhile.
+void MultiplyRows(GemmTile tile, const float* a, size_t lda, size_t rows, float* c, size_t ldc,
+                  const float* next = nullptr);
 
 // One unit. `rows(m, count, tap, taps, a, c)` writes for rows [m, m + count) the start of each
 // tap's row to a[t * kMaxTileRows + i] and of the output row to c[i].
@@ -168,11 +176,7 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
               } else if (!last) {
                 next = shape.packed + ((p0 + p - slab0) * k + k0 + tile.taps * tile.depth) * nr;
               }
-              if (next != nullptr) {
-                tile.ahead_step = (nr * sizeof(float) + tiles - 1) / tiles;
-                tile.ahead = reinterpret_cast<const char*>(next) +
-                             (m - m0) / mr * tile.taps * tile.depth * tile.ahead_step;
-              }
+              if (next != nullptr) FetchShare(next, (m - m0) / mr, tiles, &tile);
             }
             tile.c_offset = n0;
             simd.gemm(tile);

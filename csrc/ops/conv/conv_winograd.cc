@@ -242,7 +242,8 @@ class ConvWinograd final : public Kernel {
     for (size_t n0 = 0; n0 < columns_; n0 += nr) {
       tile.b = b + n0 * depth_;
       tile.columns = std::min(nr, columns_ - n0);
-      MultiplyRows(tile, a, InRow(), count, c + n0, OutRow());
+      // What lies behind a panel is read next: another one of this matrix, or the next matrix.
+      MultiplyRows(tile, a, InRow(), count, c + n0, OutRow(), tile.b + depth_ * nr);
     }
   }
 
