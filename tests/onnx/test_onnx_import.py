@@ -364,3 +364,45 @@ def test_external_data_stays_below_the_models_folder(tmp_path: Path) -> None:
     path.write_bytes(proto.SerializeToString())
     with pytest.raises(ModelError, match="not below the model's folder"):
         qnnrt.load(path)
+
+
+def _as_a_download_cache(folder: Path) -> Path:
+    """The model as huggingface_hub leaves one: what lies in ``blobs`` is linked to by name."""
+    (folder / "blobs").mkdir(parents=True)
+    (folder / "snapshot/onnx").mkdir(parents=True)
+    path = _external(folder / "blobs")
+    for name in (path.name, "weights.bin"):
+        (folder / "blobs" / name).rename(folder / "blobs" / f"hash of {name}")
+        (folder / "snapshot/onnx" / name).symlink_to(f"../../blobs/hash of {name}")
+    return folder / "snapshot/onnx" / path.name
+
+
+def test_external_data_lies_beside_a_link_or_where_it_leads(tmp_path: Path) -> None:
+    path = _as_a_download_cache(tmp_path / "cache")
+    assert qnnrt.load(path).op_counts()
+    (tmp_path / "secret.bin").write_bytes((path.parent / "weights.bin").read_bytes())
+    (path.parent / "weights.bin").unlink()
+    (path.parent / "weights.bin").symlink_to(tmp_path / "secret.bin")
+    with pytest.raises(ModelError, match="not below the model's folder"):
+        qnnrt.load(path)
+
+
+def test_external_data_is_not_looked_for_around_what_a_link_leads_to(tmp_path: Path) -> None:
+    path = _as_a_download_cache(tmp_path)
+    proto = onnx.load(path, load_external_data=False)
+    for tensor in proto.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = "../../blobs/hash of weights.bin"
+    path.resolve().write_bytes(proto.SerializeToString())
+    with pytest.raises(ModelError, match="not below the model's folder"):
+        qnnrt.load(path)
+
+
+def test_external_data_has_one_place(tmp_path: Path) -> None:
+    path = _external(tmp_path)
+    proto = onnx.load(path, load_external_data=False)
+    proto.graph.initializer[0].external_data.add(key="location", value="weights.bin")
+    path.write_bytes(proto.SerializeToString())
+    with pytest.raises(ModelError, match="said twice"):
+        qnnrt.load(path)
