@@ -129,13 +129,8 @@ def devices() -> list[Device]:
     Raises:
         BackendNotFoundError: pyopencl is not there.
     """
-    cl = pyopencl()
     found: list[Device] = []
-    try:
-        platforms = cl.get_platforms()
-    except cl.Error:
-        return []  # the loader's way to say that there are none
-    for platform in platforms:
+    for platform in _platforms():
         try:
             found += [Device.of(raw) for raw in platform.get_devices()]
         except Exception as e:  # no devices, or a driver that does not work
@@ -143,6 +138,14 @@ def devices() -> list[Device]:
     newest = iter(sorted(filter(_is_pocl, found), key=_pocl_version, reverse=True))
     found = [next(newest) if _is_pocl(d) else d for d in found]
     return sorted(found, key=_rank)
+
+
+def _platforms() -> list[Any]:
+    cl = pyopencl()
+    try:
+        return list(cl.get_platforms())
+    except cl.Error:
+        return []  # the loader's way to say that there are none
 
 
 def _is_pocl(device: Device) -> bool:
@@ -178,6 +181,9 @@ def choose(name: str | None = None) -> Device:
 
 def _why_no_driver() -> str:
     """What the loader reads, and what is wrong with each file there; as csrc/gpu/device.cc."""
+    if loaded := _platforms():
+        names = ", ".join(repr(platform.name) for platform in loaded)
+        return f"of the OpenCL platforms {names} none has a device that works"
     given = os.environ.get("OCL_ICD_VENDORS")
     where = Path(given or _VENDORS)
     named = "OCL_ICD_VENDORS names" if given else "the loader reads"

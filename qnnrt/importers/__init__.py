@@ -39,12 +39,16 @@ def load(
             more than ``limits`` allow. The text has at most 8,000 characters.
         UnsupportedOpError: it has nodes without a QNN counterpart; all of them are listed.
         FileNotFoundError, OSError: no such file, or one that cannot be read.
+        TypeError: it is no path. What is in memory goes to ``qnnrt.importers.onnx.load`` (a
+            ModelProto, the bytes of a file) and ``qnnrt.importers.tflite.load`` (bytes).
         MemoryError: this machine has too little memory for it; the text names the node.
     """
-    if isinstance(path, bytes | bytearray | memoryview):
-        raise ModelError(
-            f"load takes a path, not {name_of(path)}; qnnrt.importers.onnx.load and "
-            "qnnrt.importers.tflite.load take the bytes of a file"
+    given: object = path
+    if not isinstance(given, str | os.PathLike):
+        held = isinstance(given, bytes | bytearray | memoryview)
+        raise (ModelError if held else TypeError)(
+            f"load takes a path, not {name_of(given)}; qnnrt.importers.onnx.load takes bytes of a "
+            "file or a ModelProto, qnnrt.importers.tflite.load bytes"
         )
     if (state := options.pop("state", None)) is not None:
         model = load(path, **options)

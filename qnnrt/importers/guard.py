@@ -151,14 +151,22 @@ def open_file(path: str | os.PathLike[str], what: str) -> BinaryIO:
     return files.open_file(path)
 
 
-def below(folder: Path, location: str | bytes) -> Path | None:
-    """The file `location` of a folder, links followed; None when it lies elsewhere."""
+def beside(model: Path, location: str | bytes) -> Path | None:
+    """The file `location` of the folder that a model lies in, links followed; None when it lies
+    elsewhere.
+
+    A download cache (huggingface_hub's) has links to the model and to its data, all to one other
+    folder: where the model lies in truth its data may, too, if the location itself has no "..".
+    """
+    folder = model.parent
     if isinstance(location, bytes):  # what protobuf gives when it cannot decode a text
         return None
     if not location or "\0" in location or Path(location).is_absolute():
         return None
     try:
         file = (folder / location).resolve()
+        real = model.resolve().parent
     except (OSError, RuntimeError):  # a name that no file can have, or links in a circle
         return None
-    return file if file.is_relative_to(folder.resolve()) else None
+    linked = ".." not in Path(location).parts and file.is_relative_to(real)
+    return file if linked or file.is_relative_to(folder.resolve()) else None

@@ -27,6 +27,7 @@ from ..qnn.options import Custom
 from ..qnn.profile import ProfileEvent, Signal
 from ..support.guard import Guard
 from .binding import BoundTensor
+from .feeds import check_named
 from .options import Choice
 from .session import Session
 from .session_base import is_binary
@@ -368,6 +369,7 @@ class DynamicSession(Session):
         self._check_open()
         if feeds is None:
             raise ValueError(_WHICH)
+        check_named(feeds, self.inputs)
         given = {}
         for name, value in feeds.items():
             if name not in self.inputs:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..dtypes import is_number
 from ..errors import CopyError
 from ..support.guard import Guard
 from .binding import BoundTensor, bring, foreign_device, same_memory, without_dimensions
@@ -14,6 +15,22 @@ from .stats import Counters
 
 _FED: Final = "the array fed is not the bound memory"
 _RETURNED: Final = "run(feeds) returns arrays of the caller's own"
+
+
+def _converted(t: BoundTensor, array: np.ndarray) -> str:
+    """How numbers of another type become what an input takes; nothing is rounded unasked."""
+    if array.shape != t.shape or array.dtype == t.dtype or not is_number(array.dtype):
+        return ""
+    return f": np.asarray(values, {t.dtype.name!r}) converts them"
+
+
+def check_named(feeds: object, inputs: Mapping[str, object]) -> None:
+    if not isinstance(feeds, Mapping):
+        first = next(iter(inputs), "x")
+        raise TypeError(
+            f"run takes arrays by the names of inputs, {{{first!r}: array}}, not a "
+            f"{type(feeds).__name__}"
+        )
 
 
 class Feeds:
@@ -34,6 +51,7 @@ class Feeds:
 
     def run(self, execute: Callable[[], object], feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Copy in, execute, copy out; see ``Session.run``."""
+        check_named(feeds, self._inputs)
         copies = [pair for pair in map(self._fed, feeds.items()) if pair is not None]
         self._refuse_missing(feeds)
         self._refuse_results()
@@ -68,7 +86,7 @@ class Feeds:
         if array.shape != t.shape or array.dtype != t.dtype:
             raise ValueError(
                 f"input {name!r} needs {t.dtype}{list(t.shape)}, not "
-                f"{array.dtype}{list(array.shape)}"
+                f"{array.dtype}{list(array.shape)}{_converted(t, array)}"
             )
         if not t.nbytes:
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, SupportsIndex, TypeAlias
 
 from .._native import _core
 from ..model.binary import MEM_TYPES
@@ -95,6 +95,8 @@ class Options:
         self.given = dict(given or {})
         if unknown := [name for name in self.given if name not in _OPTIONS]:
             raise ValueError(f"unknown option {unknown[0]!r}; there are {', '.join(_OPTIONS)}")
+        if threads is not None and not isinstance(threads, SupportsIndex):
+            raise TypeError(f"threads must be a whole number, not {threads!r}")
         if threads is not None and threads < 1:
             raise ValueError(f"threads must be at least 1, not {threads}")
         self.threads = threads

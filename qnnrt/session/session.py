@@ -144,7 +144,11 @@ class Session(SessionBase):
         elif isinstance(self.model, Model):
             self._compose(self.model, io, prepare, consume or self.model is not model)
         else:
-            raise TypeError(f"a session is of a model, not of a {type(self.model).__name__}")
+            raise TypeError(
+                f"a session is of a Model or the path of a file, not of a "
+                f"{type(self.model).__name__}: qnnrt.importers.onnx.load and "
+                "qnnrt.importers.tflite.load make models of what is in memory"
+            )
         self._end()
 
     # What asks for a class's parameters looks at __new__ first.

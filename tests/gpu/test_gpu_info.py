@@ -40,6 +40,8 @@ def raw(name: str, kind: int = 2, version: str = "OpenCL 3.0", **more: Any) -> S
 class Platform:
     """``devices``: what it lists, or what it raises instead."""
 
+    name = "Some platform"
+
     def __init__(self, devices: Any) -> None:
         self.devices = devices
 
@@ -127,6 +129,12 @@ def test_without_a_device_it_says_what_to_install(platforms, capsys) -> None:
     assert "pip install 'pyopencl[pocl]'" in said["reason"]
     assert main(["info"]) == 0
     assert "- gpu: there is no OpenCL device" in capsys.readouterr().out
+
+
+def test_drivers_without_a_device_are_named(platforms, capsys) -> None:
+    """As PoCL's where it cannot write its cache."""
+    platforms.append(Platform([]))
+    assert "of the OpenCL platforms 'Some platform' none has a device" in info(capsys)["reason"]
 
 
 def test_without_a_driver_its_file_is_named(platforms, capsys, tmp_path, monkeypatch) -> None:

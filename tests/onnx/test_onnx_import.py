@@ -124,14 +124,47 @@ def test_the_constant_of_an_input_of_open_shape_settles_it() -> None:
         importer.load(proto, constants={"the 'shape'": np.array([[3, 4]])})
 
 
-def test_an_output_that_is_an_input_is_refused() -> None:
+def run_here(proto: onnx.ModelProto, feeds: dict[str, np.ndarray], **options: object):
+    with qnnrt.Session(importer.load(proto, **options)) as session:
+        return session.run(feeds)
+
+
+def test_an_output_that_is_an_input_is_a_tensor_of_its_own() -> None:
     proto = make([node("Neg", ["x"], ["y"])], {"x": (3,)}, ["y"])
     proto.graph.output.append(proto.graph.input[0])
-    with pytest.raises(ModelError, match="'x' is an input and an output"):
-        importer.load(proto)
-    with pytest.raises(ModelError, match="'y' is an input and an output"):
-        importer.load(proto, inputs=["y"], outputs=["y"])
+    x = random(1, 3)
+    results = run_here(proto, {"x": x})
+    assert list(results) == ["y", "x.2"]
+    assert np.array_equal(results["x.2"], x)
+    assert np.array_equal(results["y"], -x)
+    cut = run_here(proto, {"y": x}, inputs=["y"], outputs=["y"])
+    assert list(cut) == ["y.2"]
+    assert np.array_equal(cut["y.2"], x)
     assert importer.load(proto, outputs=["y"]).outputs == ["y"]
+    many = importer.load(proto, shapes={"x": [(3,)]})
+    assert list(many.outputs) == ["y", "x.2"]
+
+
+def test_an_output_that_is_listed_twice_is_two() -> None:
+    proto = make([node("Neg", ["x"], ["y"]), node("Abs", ["x"], ["y.2"])], {"x": (3,)}, ["y"])
+    proto.graph.output.extend(
+        [proto.graph.output[0], helper.make_tensor_value_info("y.2", FLOAT, (3,))]
+    )
+    x = random(1, 3)
+    results = run_here(proto, {"x": x})
+    assert list(results) == ["y", "y.3", "y.2"]
+    for name, wanted in (("y", -x), ("y.3", -x), ("y.2", abs(x))):
+        assert np.array_equal(results[name], wanted), name
+
+
+def test_a_constant_may_be_sparse() -> None:
+    sparse = helper.make_sparse_tensor(
+        numpy_helper.from_array(np.array([2, 3], "f"), "w"),
+        numpy_helper.from_array(np.array([[0, 1], [2, 0]]), "where"),
+        [3, 2],
+    )
+    nodes = [node("Constant", [], ["w"], sparse_value=sparse), node("Add", ["x", "w"], ["y"])]
+    agree(make(nodes, {"x": (3, 2)}, ["y"]), {"x": random(1, 3, 2)})
 
 
 def test_doubles_are_computed_in_single_precision_inside() -> None:
@@ -330,4 +363,46 @@ def test_external_data_stays_below_the_models_folder(tmp_path: Path) -> None:
             entry.value = "../secret.bin"
     path.write_bytes(proto.SerializeToString())
     with pytest.raises(ModelError, match="not below the model's folder"):
+        qnnrt.load(path)
+
+
+def _as_a_download_cache(folder: Path) -> Path:
+    """The model as huggingface_hub leaves one: what lies in ``blobs`` is linked to by name."""
+    (folder / "blobs").mkdir(parents=True)
+    (folder / "snapshot/onnx").mkdir(parents=True)
+    path = _external(folder / "blobs")
+    for name in (path.name, "weights.bin"):
+        (folder / "blobs" / name).rename(folder / "blobs" / f"hash of {name}")
+        (folder / "snapshot/onnx" / name).symlink_to(f"../../blobs/hash of {name}")
+    return folder / "snapshot/onnx" / path.name
+
+
+def test_external_data_lies_beside_a_link_or_where_it_leads(tmp_path: Path) -> None:
+    path = _as_a_download_cache(tmp_path / "cache")
+    assert qnnrt.load(path).op_counts()
+    (tmp_path / "secret.bin").write_bytes((path.parent / "weights.bin").read_bytes())
+    (path.parent / "weights.bin").unlink()
+    (path.parent / "weights.bin").symlink_to(tmp_path / "secret.bin")
+    with pytest.raises(ModelError, match="not below the model's folder"):
+        qnnrt.load(path)
+
+
+def test_external_data_is_not_looked_for_around_what_a_link_leads_to(tmp_path: Path) -> None:
+    path = _as_a_download_cache(tmp_path)
+    proto = onnx.load(path, load_external_data=False)
+    for tensor in proto.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = "../../blobs/hash of weights.bin"
+    path.resolve().write_bytes(proto.SerializeToString())
+    with pytest.raises(ModelError, match="not below the model's folder"):
+        qnnrt.load(path)
+
+
+def test_external_data_has_one_place(tmp_path: Path) -> None:
+    path = _external(tmp_path)
+    proto = onnx.load(path, load_external_data=False)
+    proto.graph.initializer[0].external_data.add(key="location", value="weights.bin")
+    path.write_bytes(proto.SerializeToString())
+    with pytest.raises(ModelError, match="said twice"):
         qnnrt.load(path)

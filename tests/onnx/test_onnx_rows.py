@@ -381,6 +381,70 @@ def test_rows_go_back_to_their_places(op: str) -> None:
     check_whole(nodes, several(9), ["z"], constants)
 
 
+AT = [*ABOVE, node("Transpose", ["places"], ["at"])]
+COUNTED = [
+    node("Reshape", ["mask", "all"], ["flat"]),
+    node("Cast", ["flat"], ["ones"], to=TensorProto.INT64),
+    node("ReduceSum", ["ones"], ["n"]),
+]
+AGAIN = [
+    node("Greater", ["x", "same"], ["mask 2"]),
+    node("NonZero", ["mask 2"], ["places 2"]),
+    node("Transpose", ["places 2"], ["at 2"]),
+    node("Shape", ["at 2"], ["size"]),
+    node("Gather", ["size", "first"], ["n"]),
+]
+DOUBLED = [
+    node("GatherND", ["x", "at"], ["chosen"]),
+    node("Mul", ["chosen", "number"], ["twice"]),
+]
+WRITTEN = {
+    "one number": [*AT, *COUNTED, node("Expand", ["number", "n"], ["new"])],
+    "one by a shape": [*AT, *COUNTED, node("ConstantOfShape", ["n"], ["new"])],
+    "what is computed": [*AT, *COUNTED, *DOUBLED, node("Expand", ["twice", "n"], ["new"])],
+    "by another mask": [*AT, *AGAIN, *DOUBLED, node("Slice", ["twice", "first", "n"], ["new"])],
+    "the first of others": [*AT, *AGAIN, node("Slice", ["row", "first", "n"], ["new"])],
+    "numbers from 0": [
+        *AT,
+        *COUNTED,
+        node("Squeeze", ["n"], ["end"]),
+        node("Range", ["nought", "end", "step"], ["range"]),
+        node("Cast", ["range"], ["new"], to=TensorProto.FLOAT),
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_places_that_a_mask_chooses_are_written(kind: str) -> None:
+    """As torch exports ``x[x > 0] = 7``, ``x[x > 0] = x[x > 0] * 7`` and ``masked_scatter``: the
+    mask is counted, or computed once more."""
+    constants = {
+        **ZERO, "same": np.float32(0), "all": np.array([-1]), "first": np.array([0]),
+        "number": np.float32(7), "row": random(5, 15), "nought": np.array(0), "step": np.array(1),
+    }  # fmt: skip
+    nodes = [*WRITTEN[kind], node("ScatterND", ["x", "at", "new"], ["y"])]
+    check_whole(nodes, several(3, 5), ["y"], constants)
+
+
+def test_masks_that_differ_are_two_numbers_of_rows() -> None:
+    nodes = [*AT, *AGAIN, *DOUBLED, node("ScatterND", ["x", "at 2", "twice"], ["y"])]
+    constants = {**ZERO, "same": np.float32(1), "first": np.array([0]), "number": np.float32(7)}
+    with pytest.raises(UnsupportedOpError, match="two numbers of rows"):
+        importer.load(make(nodes, {"x": (3, 5)}, ["y"], constants))
+
+
+def test_random_masks_are_two_numbers_of_rows() -> None:
+    """Two draws of one node's kind are not one, however alike the nodes."""
+    nodes = [
+        *(node("RandomUniformLike", ["x"], [f"r{i}"]) for i in range(2)),
+        *(node("Greater", [f"r{i}", "half"], [f"m{i}"]) for i in range(2)),
+        *(node("Compress", ["x", f"m{i}"], [f"c{i}"]) for i in range(2)),
+        node("Add", ["c0", "c1"], ["y"]),
+    ]
+    with pytest.raises(UnsupportedOpError, match="two numbers of rows"):
+        importer.load(make(nodes, {"x": (6,)}, ["y"], {"half": np.float32(0.5)}))
+
+
 def test_the_data_choose_between_results_of_different_sizes() -> None:
     """As torchvision asks before it suppresses boxes whether there are any."""
     info = onnx.helper.make_tensor_value_info

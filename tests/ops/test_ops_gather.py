@@ -63,6 +63,23 @@ def test_gather_and_scatter_elements(dtype: str) -> None:
                 np.testing.assert_allclose(got, expected, rtol=1e-2 if dtype == "float16" else 0)
 
 
+@pytest.mark.parametrize("axis", range(3))
+@pytest.mark.parametrize("threads", [1, 3])
+def test_gather_elements_of_many_rows(axis: int, threads: int) -> None:
+    """More than a thread takes at once, which begins inside of a row; some dims in part."""
+    x = values((9, 70, 40), "float32")
+    chosen = [9, 61, 37]
+    chosen[axis] = 50
+    i = picks(tuple(chosen), x.shape[axis], "int64")
+    expected = reference.of("GatherElements", [x, i], {"axis": axis})
+    (got,) = run_op("GatherElements", [x, i], [i.shape], {"axis": axis}, threads=threads)
+    np.testing.assert_array_equal(got, expected)
+    i[3, 20, 30] = i[8, 0, 0] = 100
+    where = np.ravel_multi_index((3, 20, 30), i.shape)
+    with pytest.raises(QnnError, match=rf"index 100 \(element {where}\D"):
+        run_op("GatherElements", [x, i], [i.shape], {"axis": axis}, threads=threads)
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 def test_gather_and_scatter_nd(dtype: str) -> None:
     shape = (3, 4, 5)

@@ -7,6 +7,7 @@ import inspect
 import os
 import threading
 from functools import partial
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -259,6 +260,26 @@ def test_handles_of_another_context_or_shape_are_refused():
 
 
 # ---- options
+
+
+def test_what_is_no_model_no_feed_or_no_number_is_named() -> None:
+    """Newcomers' calls, each answered with what it takes instead."""
+    with pytest.raises(TypeError, match=r"path of a file, not of a bytes: qnnrt.importers.onnx"):
+        qnnrt.Session(b"model")  # type: ignore[arg-type]
+    for given in (BytesIO(b"model"), None):
+        with pytest.raises(TypeError, match=r"load takes a path, not the given .*onnx.load takes"):
+            qnnrt.load(given)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="threads must be a whole number, not '2'"):
+        qnnrt.Session(relu_model(), threads="2")  # type: ignore[arg-type]
+    with qnnrt.Session(relu_model()) as session:
+        (name,) = session.inputs
+        shape = session.inputs[name].shape
+        with pytest.raises(TypeError, match=rf"names of inputs, {{'{name}': array}}, not a ndarr"):
+            session.run(np.zeros(shape, np.float32))  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=r": np.asarray\(values, 'float32'\) converts them"):
+            session.run({name: np.zeros(shape).tolist()})
+        with pytest.raises(ValueError, match=r"not float32\[1\]$"):
+            session.run({name: np.zeros(1, np.float32)})
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from flatbuffers import flexbuffers
 
 from qnnrt.errors import ModelError, UnsupportedOpError
 from qnnrt.importers import tflite as importer
@@ -192,3 +193,33 @@ def test_parts_for_a_delegate_leave_control_flow_to_the_interpreter() -> None:
     file = read(_branches(True))
     parts = Parts(file, file.subgraphs[0], {0: (2, 3)})
     assert [(n.op, n.reason.split(":")[0]) for n in parts.refused] == [("IF", "control flow")]
+
+
+def _composite(decomposition: int) -> bytes:
+    """As litert-torch marks what a runtime may have kernels for: a normalization, here."""
+    b = ModelBuilder()
+    x = b.input((2, 3))
+    (y,) = b.op(
+        "STABLEHLO_COMPOSITE", [x, b.const(_random(3))], [((2, 3), F32)],
+        "StableHLOCompositeOptions", name="odml.rms_norm", decompositionSubgraphIndex=decomposition,
+        compositeAttributes=list(flexbuffers.Dumps({"epsilon": 0.0})),
+    )  # fmt: skip
+    (z,) = b.op("TANH", [y], [((2, 3), F32)])
+    b.output(z)
+    b.subgraph("decomposition")
+    x, scale = b.input((2, 3)), b.input((3,))
+    (square,) = b.op("MUL", [x, x], [((2, 3), F32)], "MulOptions")
+    (mean,) = b.op(
+        "MEAN", [square, b.const([1], I32)], [((2, 1), F32)], "ReducerOptions", keepDims=True
+    )
+    (root,) = b.op("RSQRT", [mean], [((2, 1), F32)])
+    (y,) = b.op("MUL", [x, root], [((2, 3), F32)], "MulOptions")
+    (y,) = b.op("MUL", [y, scale], [((2, 3), F32)], "MulOptions")
+    b.output(y)
+    return b.build()
+
+
+def test_a_composite_is_its_decomposition() -> None:
+    agree(_composite(1), [_random(2, 3)])
+    with pytest.raises(ModelError, match="names subgraph 7; there are 2"):
+        importer.load(_composite(7))

@@ -55,7 +55,10 @@ NEVER = {
     "SQUARE",
 }  # fmt: skip
 #: LiteRT's kernels take the integers as they are, or fill with the integer 0.
-PLAIN_INTEGERS = {"FLOOR_DIV", "FLOOR_MOD", "MATRIX_DIAG", "NEG", "SCATTER_ND"}
+PLAIN_INTEGERS = {
+    "FLOOR_DIV", "FLOOR_MOD", "MATRIX_DIAG", "NEG", "SCATTER_ND", "STABLEHLO_ADD",
+    "STABLEHLO_MAXIMUM", "STABLEHLO_MINIMUM", "STABLEHLO_MULTIPLY",
+}  # fmt: skip
 #: LiteRT's own kernels are further off: they resize with 10 bits of coordinates behind the point,
 #: compare 16-bit numbers with 8 bits behind it, and scale negative ones wrongly in PRELU.
 OFF = {

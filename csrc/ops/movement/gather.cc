@@ -57,6 +57,67 @@ inline void Move(char* to, const char* from, size_t bytes) {
   }
 }
 
+// Elements at the places that a run of indices names.
+struct Picks {
+  const char* from;
+  size_t size;   // of the axis that the indices lie on
+  size_t scale;  // elements from one index to the next
+  size_t step;   // elements from the place of one index of the run to that of the next
+  size_t bytes;  // of an element
+};
+
+// Returns how many were copied: fewer than `count` where the next index has no element. The types
+// are decided once for a run, since most of what is picked is one number.
+template <typename Index, size_t kBytes>
+size_t PickRun(const Picks& run, const void* indices, size_t count, char* out) {
+  const Index* index = static_cast<const Index*>(indices);
+  const size_t bytes = kBytes != 0 ? kBytes : run.bytes;
+  for (size_t i = 0; i < count; ++i) {
+    int64_t at = static_cast<int64_t>(index[i]);
+    at += at < 0 ? static_cast<int64_t>(run.size) : 0;
+    if (static_cast<uint64_t>(at) >= run.size) return i;
+    const size_t place = i * run.step + static_cast<size_t>(at) * run.scale;
+    std::memcpy(out + i * bytes, run.from + place * bytes, bytes);
+  }
+  return count;
+}
+
+using PickFn = size_t (*)(const Picks&, const void*, size_t, char*);
+
+template <typename Index>
+PickFn PickOf(size_t bytes) {
+  switch (bytes) {
+    case 1:
+      return PickRun<Index, 1>;
+    case 2:
+      return PickRun<Index, 2>;
+    case 4:
+      return PickRun<Index, 4>;
+    case 8:
+      return PickRun<Index, 8>;
+    default:
+      return PickRun<Index, 0>;
+  }
+}
+
+// For indices of a type that IndexReader reads.
+class Picker {
+ public:
+  Picker(Qnn_DataType_t type, size_t bytes)
+      : pick_(type == QNN_DATATYPE_INT_64    ? PickOf<int64_t>(bytes)
+              : type == QNN_DATATYPE_UINT_32 ? PickOf<uint32_t>(bytes)
+                                             : PickOf<int32_t>(bytes)),
+        width_(type == QNN_DATATYPE_INT_64 ? 8 : 4) {}
+  size_t operator()(const Picks& run, const void* indices, size_t first, size_t count,
+                    char* out) const {
+    return pick_(run, static_cast<const char*>(indices) + first * width_, count, out);
+  }
+
+ private:
+  const PickFn pick_;
+  const size_t width_;
+};
+
 class GatherKernel final : public Kernel {
  public:
   GatherKernel(const Node& node, size_t axis)
@@ -66,7 +127,8 @@ class GatherKernel final : public Kernel {
         size_(node.inputs[0]->shape[axis]),
         picks_(node.inputs[1]->elements()),
         chunk_(Product(node.inputs[0]->shape, axis + 1, node.inputs[0]->shape.size()) *
-               ElementSize(node.inputs[0]->dtype)) {}
+               ElementSize(node.inputs[0]->dtype)),
+        pick_(node.inputs[1]->dtype, chunk_) {}
 
   Status Run(const ExecArgs& args) override {
     const char* in = static_cast<const char*>(args.in[0]);
@@ -75,12 +137,12 @@ class GatherKernel final : public Kernel {
     args.threads.For(outer_ * picks_, 1 + kGrainBytes / (chunk_ + 1),
                      [&](size_t begin, size_t end) {
                        size_t pick = begin % picks_;
-                       const char* slab = in + begin / picks_ * size_ * chunk_;
-                       for (size_t u = begin; u < end; ++u) {
-                         const int64_t index = reader_.At(args.in[1], pick, size_);
-                         if (index < 0) return bad.Note(pick);
-                         Move(out + u * chunk_, slab + static_cast<size_t>(index) * chunk_, chunk_);
-                         if (++pick == picks_) pick = 0, slab += size_ * chunk_;
+                       Picks run{in + begin / picks_ * size_ * chunk_, size_, 1, 0, chunk_};
+                       for (size_t u = begin; u < end;) {
+                         const size_t count = std::min(end - u, picks_ - pick);
+                         const size_t done = pick_(run, args.in[1], pick, count, out + u * chunk_);
+                         if (done < count) return bad.Note(pick + done);
+                         u += count, pick = 0, run.from += size_ * chunk_;
                        }
                      });
     if (!bad.any()) return {};
@@ -90,6 +152,7 @@ class GatherKernel final : public Kernel {
  private:
   const IndexReader reader_;
   const size_t axis_, outer_, size_, picks_, chunk_;
+  const Picker pick_;
 };
 
 Status InferGather(const Node& node, std::vector<Shape>* outputs) {
@@ -119,17 +182,21 @@ class GatherElementsKernel final : public Kernel {
       : reader_(node.inputs[1]->dtype),
         positions_(node.inputs[0]->shape, node.inputs[1]->shape, axis),
         element_(ElementSize(node.inputs[0]->dtype)),
-        count_(node.inputs[1]->elements()) {}
+        count_(node.inputs[1]->elements()),
+        pick_(node.inputs[1]->dtype, element_) {}
 
   Status Run(const ExecArgs& args) override {
     const char* in = static_cast<const char*>(args.in[0]);
     char* out = static_cast<char*>(args.out[0]);
     FirstBad bad;
     args.threads.For(count_, 4 << 10, [&](size_t begin, size_t end) {
-      for (size_t u = begin; u < end; ++u) {
-        const int64_t index = reader_.At(args.in[1], u, positions_.size());
-        if (index < 0) return bad.Note(u);
-        Move(out + u * element_, in + positions_.At(u, index) * element_, element_);
+      for (size_t u = begin; u < end;) {
+        const size_t count = std::min(end - u, positions_.row() - u % positions_.row());
+        const Picks run{in + positions_.At(u, 0) * element_, positions_.size(), positions_.scale(),
+                        positions_.step(), element_};
+        const size_t done = pick_(run, args.in[1], u, count, out + u * element_);
+        if (done < count) return bad.Note(u + done);
+        u += count;
       }
     });
     if (!bad.any()) return {};
@@ -141,6 +208,7 @@ class GatherElementsKernel final : public Kernel {
   const IndexReader reader_;
   const ElementPositions positions_;
   const size_t element_, count_;
+  const Picker pick_;
 };
 
 Status InferGatherElements(const Node& node, std::vector<Shape>* outputs) {

@@ -70,6 +70,10 @@ class ElementPositions {
   }
   size_t axis() const { return axis_; }
   size_t size() const { return size_; }  // of the axis
+  // Indices that lie beside each other: along the last dim of those that count.
+  size_t row() const { return shape_.back(); }
+  size_t step() const { return axis_ + 1 == shape_.size() ? 0 : 1; }
+  size_t scale() const { return strides_[axis_]; }
   size_t At(size_t u, int64_t index) const {
     size_t at = static_cast<size_t>(index) * strides_[axis_];
     for (size_t d = shape_.size(); d-- > 0;) {

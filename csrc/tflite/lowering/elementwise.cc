@@ -315,6 +315,11 @@ std::vector<Operator> ElementwiseOperators() {
       {152, "RELU_0_TO_1", Relu0To1, "Relu, ReluMinMax"},
       {156, "ATAN2", Atan2, "ElementWiseAtan and elementwise", "", floats},
       {158, "SIGN", Unary, "ElementWiseSign"},
+      {163, "STABLEHLO_ADD", Binary, "ElementWiseAdd", "", own, not_fixed},
+      {165, "STABLEHLO_MULTIPLY", Binary, "ElementWiseMultiply", "", own, not_fixed},
+      {166, "STABLEHLO_MAXIMUM", Binary, "ElementWiseMaximum", "", own, not_fixed},
+      {176, "STABLEHLO_AND", Logic, "ElementWiseAnd", "", own, not_fixed},
+      {181, "STABLEHLO_MINIMUM", Binary, "ElementWiseMinimum", "", own, not_fixed},
   };
 }
 

@@ -28,7 +28,7 @@ from ..guard import importing, shortened
 from ..shapes import Shapes, check_form, wants_many
 from . import patterns
 from .bodies import BODIES, CLASSICAL, LINEAR, MICROSOFT
-from .cut import Cutter
+from .cut import Cutter, named_apart
 from .functions import local_functions
 from .lower import FOLDED_OPS, GraphLowering
 from .nodes import TARGETS
@@ -100,6 +100,9 @@ def load(
     An output with as many rows as the data decide (of NonZero, Compress, TopK with k computed) has
     room for the most there can be; the output behind the others that is called as it with
     ``.count`` says how many of them count.
+
+    An output that is an input, too, or is listed a second time, is a tensor of its own with a
+    number behind its name: ``x.2``.
 
     An initializer that is also listed as an input is a constant. Inputs and outputs keep the
     element types of the file; what is 64-bit float inside is computed in 32 bits where QNN has no
@@ -175,12 +178,7 @@ def _model(
     graph = proto.graph
     part = Cutter(found, functions).part(*ends, shapes, fixed, budget)
     inputs = graph_inputs(graph, where, shapes, fixed, part.inputs)
-    both = [name for name in part.outputs if name in inputs and name not in fixed]
-    if both:
-        raise ModelError(
-            f"{where}: {shortened(repr(both[0]))} is an input and an output, and a tensor of a QNN "
-            "graph is one of them at most: outputs= chooses others"
-        )
+    labels = named_apart(part.outputs, [name for name in inputs if name not in fixed])
     lowering = GraphLowering(where, opsets, stateful, budget, functions)
     lowering.add_initializers(graph, found.apart)
     given: list[Edge] = []
@@ -200,16 +198,16 @@ def _model(
     outputs: list[Edge] = []
     taken = set(given)
     counts: dict[str, Value] = {}
-    for name in part.outputs:
-        outputs.append(_output(lowering, name, layout, taken))
+    for name, label in zip(part.outputs, labels, strict=True):
+        outputs.append(_output(lowering, name, label, layout, taken))
         taken.add(outputs[-1])
         if (count := lowering.env[name].count) is not None:
-            counts[f"{name}.count"] = count
+            counts[f"{label}.count"] = count
     lowering.env.update(counts)
     for name in counts:
-        if name in part.outputs or any(name == edge.name for edge in given):
+        if name in labels or any(name == edge.name for edge in given):
             raise ModelError(f"{where}: the number of rows of an output is {name!r}, too")
-        outputs.append(_output(lowering, name, "keep", taken))
+        outputs.append(_output(lowering, name, name, "keep", taken))
         taken.add(outputs[-1])
     budget.phase("the clean-up of the graph")
     lowered = passes.Graph(lowering.b.ops, given, outputs, budget)
@@ -247,8 +245,9 @@ def _may_round(graph: passes.Graph, levels: Mapping[Edge, int]) -> bool:
     return bool(found) and all(level == 4 for level in found)
 
 
-def _output(lowering: GraphLowering, name: str, layout: str, taken: set[Edge]) -> Edge:
-    """The tensor of an output: produced by an operation, in the order that was asked for."""
+def _output(lowering: GraphLowering, name: str, label: str, layout: str, taken: set[Edge]) -> Edge:
+    """The tensor of an output: produced by an operation, in the order that was asked for, and
+    called `label`."""
     b: Builder = lowering.b
     b.scope = name
     value = lowering.env.get(name)
@@ -267,6 +266,6 @@ def _output(lowering: GraphLowering, name: str, layout: str, taken: set[Edge]) -
     edge = b.edge(value)
     if edge.data is not None or edge in taken:
         edge = b.raw("Reshape", [edge], [(edge.shape, edge.dtype)])[0]
-    edge.name = name
+    edge.name = label
     edge.scalar = not value.shape
     return edge

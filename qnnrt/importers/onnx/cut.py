@@ -10,6 +10,7 @@ import onnx
 
 from ...errors import ModelError
 from ..budget import Budget
+from ..graph import unique
 from ..guard import shortened
 from .bodies import CLASSICAL
 from .functions import Key, called, needed, subgraph_reads
@@ -102,10 +103,7 @@ class Cutter:
                     f"{self.where}: output {output.name!r} is a {kind}, not a tensor: outputs= "
                     "chooses those that are, such as what a ZipMap reads"
                 )
-        names = [output.name for output in self.graph.output]
-        if len(set(names)) != len(names):
-            raise ModelError(f"{self.where}: an output is listed twice: {names}")
-        return names
+        return [output.name for output in self.graph.output]
 
     def real_inputs(self) -> list[onnx.ValueInfoProto]:
         """Those of the file that are not constants."""
@@ -218,6 +216,16 @@ class Cutter:
                 )
             found[name] = (value.shape, value.dtype)
         return found
+
+
+def named_apart(outputs: Sequence[str], inputs: Collection[str]) -> list[str]:
+    """Names of a model's outputs: a tensor of a QNN graph is an input or an output, once."""
+    used = dict.fromkeys((*inputs, *outputs), 1)
+    taken, found = set(inputs), []
+    for name in outputs:
+        found.append(unique(name, used) if name in taken else name)
+        taken.add(found[-1])
+    return found
 
 
 def _value(name: str, shape: Iterable[int], kind: int) -> onnx.ValueInfoProto:

@@ -14,7 +14,7 @@ import onnx
 
 from ...errors import ModelError
 from ...model.mapped import MappedFile
-from ..guard import below, name_of, open_file, shortened
+from ..guard import beside, name_of, open_file, shortened
 from . import wire
 
 #: How many times the bytes that tensors name they may take together: they may share bytes.
@@ -38,12 +38,12 @@ class Beside:
 
 
 def load_external(
-    tensors: Iterable[onnx.TensorProto], first: int, where: str, folder: Path | None
+    tensors: Iterable[onnx.TensorProto], first: int, where: str, model: Path | None
 ) -> Beside:
     """What lies beside the model. Of the `first` tensors large data stays in its file; the others
     get theirs.
 
-    A data file is a regular file in the model's folder or below it, links followed.
+    A data file is a regular file in the folder of the file `model` or below it, links followed.
     """
     found = Beside()
     files: dict[Path, MappedFile] = {}
@@ -54,13 +54,15 @@ def load_external(
             continue
         name = f"tensor {shortened(repr(tensor.name))} of {where}"
         keys = {entry.key: entry.value for entry in tensor.external_data}
+        if len(keys) != len(tensor.external_data):
+            raise ModelError(f"{name}: where its data lies is said twice")
         location = keys.get("location", "")
-        if folder is None:
+        if model is None:
             raise ModelError(
                 f"{name} is stored in {shortened(repr(location))} beside the model; "
                 "load the model by its path, or call onnx.load_external_data_for_model first"
             )
-        file = below(folder, location)
+        file = beside(model, location)
         if file is None:
             raise ModelError(
                 f"{name}: its data file {shortened(repr(location))} is not below the model's folder"

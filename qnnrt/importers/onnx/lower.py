@@ -49,6 +49,14 @@ _OF_CONSTANTS = {
     "BlackmanWindow", "ConstantOfShape", "HammingWindow", "HannWindow", "MelWeightMatrix", "Range",
 }  # fmt: skip
 
+#: What makes a shape of such inputs.
+_SIZED = {
+    "ConstantOfShape": slice(1),
+    "Expand": slice(1, 2),
+    "Range": slice(3),
+    "Slice": slice(2, 3),
+}
+
 #: How many types of a node's inputs an error message lists.
 _LISTED = 8
 
@@ -275,6 +283,11 @@ class GraphLowering(Scope):
         if spec is not None:
             check(spec, node)
             node.attrs = spec.defaults | node.attrs
+        sized = _SIZED.get(node.op) if node.domain == "" else None
+        if sized and any(v is not None and not v.is_const for v in node.inputs[sized]):
+            from . import sizes
+
+            sizes.of_counts(self, node)
         if spec is not None and any(v is not None and v.sizes is not None for v in node.inputs):
             from . import sizes
 
@@ -435,6 +448,8 @@ class GraphLowering(Scope):
         for key, value in node.attrs.items():
             if key == "value" and isinstance(value, onnx.TensorProto):
                 return array_of(value, self.where)
+            if key == "sparse_value" and isinstance(value, onnx.SparseTensorProto):
+                return dense_of(value, self.where, self.budget)
             if key in ("value_float", "value_floats"):
                 return np.array(value, np.float32)
             if key in ("value_int", "value_ints"):

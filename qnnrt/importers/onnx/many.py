@@ -14,7 +14,7 @@ from ...model.dynamic import OpenInput, Pattern
 from ..budget import Budget
 from ..guard import importing
 from ..shapes import Shapes, patterns
-from .cut import Cutter
+from .cut import Cutter, named_apart
 from .functions import local_functions
 from .reader import Source
 from .types import is_size
@@ -43,6 +43,7 @@ def dynamic_model(
     where, graph = found.where, found.model.graph
     values, outputs = _ends(_fresh(found), fixed, ends)
     inputs = [_open(v) for v in values if v.name not in fixed]
+    outputs = named_apart(outputs, [i.name for i in inputs])
     others = {v.name for v in graph.input}
     others |= {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim}
     chosen = patterns(shapes, inputs, others - {""}, where)

@@ -31,6 +31,8 @@ def indices(c: Lowering, v: Value, sizes: int | np.ndarray) -> Value:
             raise ValueError(f"an index is outside of {limit.tolist()}")
         return constant(np.where(data < 0, data + limit, data).astype(np.int32))
     v = cast(c, v, np.dtype(np.int32))
+    if v.edge is not None and c.b.signs.never_negative(v.edge):
+        return v
     negative = nary(c, "ElementWiseLess", [v, scalar(0, v.dtype)], np.dtype(bool))
     return select(c, negative, add(c, v, constant(limit.astype(v.dtype))), v)
 

@@ -61,7 +61,7 @@ def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Source:
 
     Raises `ModelError`, and `OSError` when the file cannot be opened.
     """
-    folder: Path | None = None
+    path: Path | None = None
     where = name_of(source)
     if isinstance(source, onnx.ModelProto):
         found = Source(source, where)
@@ -69,7 +69,6 @@ def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Source:
         found = _parse(memoryview(bytes(source)), where)
     else:
         path = Path(source)
-        folder = path.parent
         data, mapped = map_or_read(path, "an ONNX model")
         found = _parse(data, where)
         if mapped is not None and found.apart:
@@ -78,7 +77,7 @@ def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Source:
         found.nodes = in_order(written(found.model.graph.node))
         _check(found.model, found.nodes, where)
         initializers = len(found.model.graph.initializer)
-        beside = load_external(tensors(found.model, found.nodes), initializers, where, folder)
+        beside = load_external(tensors(found.model, found.nodes), initializers, where, path)
     except UnicodeDecodeError as exc:
         raise ModelError(f"{where}: a name or text in it is not UTF-8: {exc}") from exc
     found.size += beside.distinct

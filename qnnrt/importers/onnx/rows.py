@@ -17,7 +17,7 @@ from ...dtypes import is_float
 from .infer_shape import shape_slice
 from .nodes import TARGETS, OnnxNode, Unsupported, axis_of
 from .scope import ROWS, Lower, Results, RowsRule, Scope
-from .sizes import Number, element_count, fewer, once, shape_of
+from .sizes import Number, count_of, element_count, fewer, once, shape_of
 from .values import Value, constant, identity
 
 #: ONNX op type -> what takes such values.
@@ -109,12 +109,9 @@ def _non_zero(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
         g.b.scope = n.name
         return g.b.transpose(g.b.op("NonZero", [x], room, np.dtype(np.int64)), (1, 0))
 
-    def count() -> Value:
-        ones = g.emitted("Cast", [g.emitted("Cast", [x], to=9)], to=7)
-        return g.b.reshape(g.emitted("ReduceSum", [ones], keepdims=0), (1,))
-
-    found = once(g, ("places", given, room), places)
-    return [replace(found, count=once(g, ("count", given, room), count), axis=1)]
+    edge = g.b.edge(x)
+    found = once(g, ("places", g.numbering.of(edge), room), places)
+    return [replace(found, count=count_of(g, edge), axis=1)]
 
 
 @_made_by("Compress")

@@ -14,6 +14,7 @@ from ..budget import Budget
 from ..guard import shortened
 from .child import Child
 from .nodes import Lowering, OnnxNode
+from .numbering import Numbering
 from .tables import Table
 from .values import Items, Thing, Value
 from .written import Written
@@ -55,6 +56,7 @@ class Scope(Lowering):
         other: sequences, and None for optional values that are missing.
         poisoned: outputs of nodes that could not be lowered.
         counts: numbers of rows that the data decide, and what is made of them, by what it is.
+        numbering: which tensors are computed alike, so that what counts them is one number.
         calls: how many bodies were put in place of nodes, which makes names in them new ones.
     """
 
@@ -66,6 +68,7 @@ class Scope(Lowering):
         self.other: dict[str, Items | None] = {}
         self.poisoned: set[str] = set()
         self.counts: dict[tuple[object, ...], Value] = {}
+        self.numbering = Numbering(self.b.ops)
         self.calls = 0
 
     def node(self, given: Written, opsets: dict[str, int]) -> None:

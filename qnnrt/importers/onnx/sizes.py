@@ -15,11 +15,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..graph import Edge
 from .fold import fold
 from .infer import infer
 from .nodes import OnnxNode, Unsupported, axis_of
 from .scope import Lower, Results, RowsRule, Scope
-from .values import Value, constant
+from .values import Value, constant, identity
 
 #: Operators that only move numbers: the inputs that they move.
 _MOVED = {
@@ -206,6 +207,37 @@ def once(g: Scope, key: tuple[object, ...], make: Callable[[], Value]) -> Value:
     return g.counts[key]
 
 
+def count_of(g: Scope, edge: Edge) -> Number:
+    """How many elements of a tensor are not 0."""
+
+    def make() -> Value:
+        x = Value(edge.shape, edge.dtype, edge, identity(len(edge.shape)))
+        ones = g.emitted("Cast", [g.emitted("Cast", [x], to=9)], to=7)
+        return g.b.reshape(g.emitted("ReduceSum", [ones], keepdims=0), (1,))
+
+    return once(g, ("count", g.numbering.elements(edge)), make)
+
+
+def _counted(g: Scope, v: Value) -> Value:
+    """A computed number that counts what is true, as a size: of masks torch.export asks so for how
+    many places they choose."""
+    if v.is_const or v.edge is None or v.count is not None or math.prod(v.shape) != 1:
+        return v
+    mask = g.numbering.counted(v.edge)
+    if mask is None or v.dtype.kind not in "iu":
+        return v
+    most = np.full(v.shape, math.prod(mask.shape), v.dtype)
+    return sized(most, [count_of(g, mask)])
+
+
+def of_counts(g: Scope, n: OnnxNode) -> None:
+    """Replaces what would be a shape that nobody knows by the size that it is."""
+    for i in SIZED[n.op][0]:
+        v = n.optional(i)
+        if v is not None and (found := _counted(g, v)) is not v:
+            n.inputs[i] = found
+
+
 def times(g: Scope, count: Number, factor: int) -> Number:
     if factor == 1:
         return count
@@ -316,7 +348,9 @@ def _slice(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
         return [made]
     if made.count is not None:
         return [replace(made, count=fewer(g, made.count, at[1]))]
-    return [replace(made, count=fewer(g, at[1], made.shape[axis]), axis=axis)]
+    most = int(ends.const[at[0]])
+    number = at[1] if most <= x.shape[axis] else fewer(g, at[1], x.shape[axis])
+    return [replace(made, count=number, axis=axis)]
 
 
 @takes_sizes(range(1, 2), "Split")

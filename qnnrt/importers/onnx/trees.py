@@ -233,17 +233,19 @@ def _places(b: Body, trees: Trees) -> str:
     if b.node.input(0).dtype == np.float64:  # a rounded feature may lie on the other side
         dtype, x = np.dtype(np.float64), reshaped(b, b.given(0), [count, features])
     x = x or samples(b)
-    width = np.int32 if len(trees.features) < 2**31 else np.int64
+    width = np.dtype(np.int32 if len(trees.features) < 2**30 else np.int64)
+    kind = onnx.helper.np_dtype_to_tensor_dtype(width)
+    nodes = len(trees.features)
     columns = {
         "features": trees.features.astype(width),
         "values": trees.values.astype(dtype),
-        "yes": trees.yes.astype(width),
-        "no": trees.no.astype(width),
         "tracks": trees.tracks,
+        "sides": np.concatenate([trees.no, trees.yes]).astype(width),
     }
     modes = sorted(set(trees.modes[inner]))
     columns |= {mode: trees.modes == mode for mode in modes}
     tables = {name: array(b, column) for name, column in columns.items()}
+    second = array(b, np.array(nodes, width))
     roots = array(b, trees.roots.astype(width))
     at = b.op("Expand", [roots, ints(b, [count, len(trees.roots)])])
     for _ in range(trees.walk[0]):
@@ -261,7 +263,8 @@ def _places(b: Body, trees: Trees) -> str:
         if trees.tracks.any():
             missing = b.op("And", [b.op("IsNaN", [feature]), here("tracks")])
             follows = b.op("Or", [follows, missing])
-        at = b.op("Where", [follows, here("yes"), here("no")])
+        half = b.op("Mul", [b.op("Cast", [follows], to=kind), second])
+        at = b.op("Gather", [tables["sides"], b.op("Add", [at, half])])
     return at
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from ..budget import Budget
 from ..encodings import Coded
 from ..graph import Edge, Op, Shape, physical
+from .signs import Signs
 
 Perm = tuple[int, ...]
 
@@ -176,6 +177,7 @@ class Builder:
         self.budget = budget or Budget()
         self.ops: list[Op] = []
         self.scope = ""  # name of the ONNX node being lowered
+        self.signs = Signs()
         self._moved: dict[tuple[Edge, Perm], Edge] = {}
         self._origin: dict[Edge, tuple[Edge, Perm]] = {}
         self._small: dict[tuple[bytes, Shape, str], Edge] = {}
@@ -191,8 +193,12 @@ class Builder:
     ) -> list[Edge]:
         self.budget.step()
         edges = [Edge(tuple(map(int, shape)), dtype) for shape, dtype in outputs]
-        self.ops.append(Op(type_, list(inputs), [*edges], params or {}, self.scope))
+        self._append(Op(type_, list(inputs), [*edges], params or {}, self.scope))
         return edges
+
+    def _append(self, op: Op) -> None:
+        self.ops.append(op)
+        self.signs.add(op)
 
     def op(
         self,
@@ -211,7 +217,7 @@ class Builder:
         edges = [None if v is None else v.edge or self.edge(v) for v in inputs]
         self.budget.step()
         out = Edge(permuted(shape, perm) or (1,), dtype)
-        self.ops.append(Op(type_, edges, [out], params, self.scope))
+        self._append(Op(type_, edges, [out], params, self.scope))
         return Value(shape, dtype, out, perm)
 
     def edge(self, v: Value) -> Edge:

@@ -21,6 +21,9 @@ __all__ = ["TABLE", "RefusedInside", "lower"]
 #: BuiltinOperator -> how it is lowered.
 TABLE: dict[str, Mapping] = {
     "CALL": Mapping("the operators of its subgraph", "CallOptions", ""),
+    "STABLEHLO_COMPOSITE": Mapping(
+        "the operators of its decomposition", "StableHLOCompositeOptions", ""
+    ),
     "IF": Mapping(
         "the branch taken, or both and ElementWiseSelect",
         "IfOptions",
@@ -69,6 +72,8 @@ def lower(c: Lowering, node: TfliteNode) -> list[Value | None]:
         raise Unsupported("an input that is omitted, or is state")
     if node.info.op == "CALL":
         return [*_run(c, options.integer("Subgraph"), values)]
+    if node.info.op == "STABLEHLO_COMPOSITE":
+        return [*_run(c, options.integer("DecompositionSubgraphIndex"), values)]
     if node.info.op == "WHILE":
         condition, body = options.integer("CondSubgraphIndex"), options.integer("BodySubgraphIndex")
         while _known(_run(c, condition, values)):

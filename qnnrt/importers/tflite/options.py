@@ -10,10 +10,14 @@ import tflite
 
 from .reader import Reader
 
-#: BuiltinOptions' number -> the name of the table.
-TABLES: dict[int, str] = {
-    code: name for name, code in vars(tflite.BuiltinOptions).items() if isinstance(code, int)
-}
+
+def _numbered(union: type) -> dict[int, str]:
+    return {code: name for name, code in vars(union).items() if isinstance(code, int)}
+
+
+#: The number in BuiltinOptions, and in BuiltinOptions2, which newer operators have theirs in -> the
+#: name of the table.
+TABLES, TABLES_2 = _numbered(tflite.BuiltinOptions), _numbered(tflite.BuiltinOptions2)
 
 
 class Options:
@@ -54,16 +58,18 @@ def _fields(cls: type) -> tuple[tuple[str, bool], ...]:
 
 def read_options(reader: Reader, operator: Any, what: str) -> Options:
     """The options of `operator`, all fields read now, so that damage shows now."""
-    kind = int(operator.BuiltinOptionsType())
+    kind, names, field = int(operator.BuiltinOptionsType()), TABLES, operator.BuiltinOptions
+    if kind == 0 and (newer := int(operator.BuiltinOptions2Type())) != 0:
+        kind, names, field = newer, TABLES_2, operator.BuiltinOptions2
     if kind == 0:
         count = reader.spend(operator.CustomOptionsLength(), 1, f"the options of {what}")
         return Options("", {"custom": operator.CustomOptionsAsNumpy()} if count else {})
-    if kind not in TABLES:
-        return Options(f"BuiltinOptions {kind}", {})
-    raw = operator.BuiltinOptions()
+    if kind not in names:
+        return Options(f"{field.__name__} {kind}", {})
+    raw = field()
     if raw is None:
-        raise reader.fail(f"{what} has no {TABLES[kind]}, which it announces")
-    cls = getattr(tflite, TABLES[kind])
+        raise reader.fail(f"{what} has no {names[kind]}, which it announces")
+    cls = getattr(tflite, names[kind])
     table = cls()
     table.Init(raw.Bytes, raw.Pos)
     values: dict[str, Any] = {}
@@ -73,4 +79,4 @@ def read_options(reader: Reader, operator: Any, what: str) -> Options:
             values[name] = getattr(table, f"{name}AsNumpy")() if count else np.empty(0, np.int32)
         else:
             values[name] = getattr(table, name)()
-    return Options(TABLES[kind], values)
+    return Options(names[kind], values)

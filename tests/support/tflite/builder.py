@@ -128,8 +128,12 @@ class ModelBuilder:
             for field, value in fields.items():
                 assert hasattr(table, field), f"{options} has no {field}"
                 setattr(table, field, value)
-            operator.builtinOptions = table
-            operator.builtinOptionsType = getattr(schema.BuiltinOptions, options)
+            number = getattr(schema.BuiltinOptions, options, None)
+            if number is not None:
+                operator.builtinOptions, operator.builtinOptionsType = table, number
+            else:
+                operator.builtinOptions2 = table
+                operator.builtinOptions2Type = getattr(schema.BuiltinOptions2, options)
         self.graph.operators.append(operator)
         return made
 

@@ -228,6 +228,10 @@ def binary_cases() -> Iterator[Case]:
         if op in ("FLOOR_DIV", "FLOOR_MOD"):
             yield Case(op, [ints[0], x(3, 4, dtype=I32, low=-7, high=-1)], outputs=(I32,))
             yield Case(op, [x(3, 4), x(3, 4, low=-3, high=-0.5)])
+    for op in ("ADD", "MULTIPLY", "MAXIMUM", "MINIMUM"):  # without broadcasting
+        yield Case(f"STABLEHLO_{op}", [x(3, 4), x(3, 4)])
+        ints = [x(3, 4, dtype=I32, low=-50, high=50), x(3, 4, dtype=I32, low=1, high=7)]
+        yield Case(f"STABLEHLO_{op}", ints, outputs=(I32,))
     for a, b in _SHAPES:
         yield Case("POW", [x(*a, low=0.1), x(*b)])
     yield Case("POW", [x(3, 4, low=0.1), k(2, F32)])
@@ -244,6 +248,8 @@ def binary_cases() -> Iterator[Case]:
     for op in ("LOGICAL_AND", "LOGICAL_OR"):
         for a, b in _SHAPES:
             yield Case(op, [x(*a, dtype=BOOL), x(*b, dtype=BOOL)], outputs=(BOOL,))
+    pair = [x(3, 4, dtype=BOOL), x(3, 4, dtype=BOOL)]
+    yield Case("STABLEHLO_AND", pair, outputs=(BOOL,))
     yield Case("ADD_N", [x(3, 4), x(3, 4), x(3, 4)])
     for a in ((3, 4), (2, 3, 4)):
         yield Case("SELECT", [x(*a, dtype=BOOL), x(*a), x(*a)])
