@@ -207,8 +207,7 @@ class Builder:
         shape = tuple(map(int, shape))
         if dtype is None:
             dtype = next(v.dtype for v in inputs if v is not None)
-        elif not isinstance(dtype, np.dtype):
-            dtype = np.dtype(dtype)
+        dtype = np.dtype(dtype)
         perm = identity(len(shape)) if perm is None else perm
         edges = [None if v is None else v.edge or self.edge(v) for v in inputs]
         self.budget.step()
