@@ -6,6 +6,7 @@
 #include <cinttypes>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -50,6 +51,7 @@ Result<std::unique_ptr<Plan>> Plan::Make(NodeGraph graph, const std::vector<cons
   plan->check_ = options.check;
   plan->common_ = options.common;
   plan->guarded_ = options.check.has_value() || options.arena != nullptr;
+  FreedBlocks freed;
   KernelOptions kernels = options.kernels;
   WeightRecorder recorder(options.scope, plan->threads_);
   GraphWeights* const weights =
@@ -57,8 +59,10 @@ Result<std::unique_ptr<Plan>> Plan::Make(NodeGraph graph, const std::vector<cons
   kernels.weights = weights;
   plan->ShareConstants(options.scope);
   Layout layout(plan->graph_);
-  const bool keep = plan->ConstantBytes() <= options.keep_at_most;
-  QNNRT_RETURN_IF_ERROR(plan->MakeKernels(layout, kernels, weights, keep, options.release));
+  const std::vector<uint64_t> constants = plan->FirstRead(0, UINT64_MAX);
+  const bool keep =
+      std::accumulate(constants.begin(), constants.end(), uint64_t{0}) <= options.keep_at_most;
+  QNNRT_RETURN_IF_ERROR(plan->MakeKernels(layout, kernels, weights, keep, options.release, &freed));
   if (options.packed != nullptr) {
     QNNRT_RETURN_IF_ERROR(options.packed->Done());
     plan->moved_bytes_ = options.packed->moved_bytes();
@@ -124,11 +128,14 @@ class Plan::Temporaries {
 };
 
 Status Plan::MakeKernels(const Layout& layout, const KernelOptions& options, GraphWeights* weights,
-                         bool keep, const std::vector<Tensor*>* release) {
-  const FreedBlocks freed;
+                         bool keep, const std::vector<Tensor*>* release, FreedBlocks* freed) {
   Temporaries temporaries(graph_, keep, release);
+  const std::vector<uint64_t> small = FirstRead(kMappedBlock, kHugePage);
+  uint64_t left = std::accumulate(small.begin(), small.end(), uint64_t{0});
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     Node& node = graph_.nodes[i];
+    freed->Expect(left);
+    left -= small[i];
     if (options.interrupt != nullptr) QNNRT_RETURN_IF_ERROR(options.interrupt->Check());
     layout.Tell(i, &node);
     if (IsAlias(node) || layout.NothingToDo(i)) {
@@ -305,14 +312,16 @@ Status Plan::KeepStatic(const Node& node, const Tensor& tensor) {
   return Status::Ok();
 }
 
-// Of all that nodes read.
-uint64_t Plan::ConstantBytes() const {
+// Bytes of the constants that each node is the first to read, of those below `most` bytes from
+// `least` on.
+std::vector<uint64_t> Plan::FirstRead(uint64_t least, uint64_t most) const {
   std::unordered_set<const AlignedBytes*> seen;
-  uint64_t bytes = 0;
-  for (const Node& node : graph_.nodes) {
-    for (const Tensor* tensor : node.inputs) {
+  std::vector<uint64_t> bytes(graph_.nodes.size());
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    for (const Tensor* tensor : graph_.nodes[i].inputs) {
       if (tensor == nullptr || !tensor->is_static() || tensor->data == nullptr) continue;
-      if (seen.insert(tensor->data.get()).second) bytes += tensor->data->size();
+      const uint64_t size = tensor->data->size();
+      if (size >= least && size < most && seen.insert(tensor->data.get()).second) bytes[i] += size;
     }
   }
   return bytes;

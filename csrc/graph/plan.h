@@ -99,6 +99,8 @@ struct PlanOptions {
   uint32_t plan_milliseconds = 0;  // for a search where the planner finds no smallest arena at once
 };
 
+class FreedBlocks;
+
 class Plan {
  public:
   ~Plan();
@@ -178,14 +180,14 @@ class Plan {
   explicit Plan(NodeGraph graph, int threads) : graph_(std::move(graph)), threads_(threads) {}
   class Temporaries;
   Status MakeKernels(const Layout& layout, const KernelOptions& options, GraphWeights* weights,
-                     bool keep, const std::vector<Tensor*>* release);
+                     bool keep, const std::vector<Tensor*>* release, FreedBlocks* freed);
   Status LayOut(Layout layout, const std::vector<const Tensor*>& inputs,
                 const std::vector<const Tensor*>& outputs, const PlanOptions& options);
   void PointSteps(const Layout& layout);
   Status AllocateArena(uint64_t most_bytes);
   Status AllocatePersistent(uint64_t most_bytes);
   Status KeepStatic(const Node& node, const Tensor& tensor);
-  uint64_t ConstantBytes() const;
+  std::vector<uint64_t> FirstRead(uint64_t least, uint64_t most) const;
   void KeepConstants();
   void ShareConstants(const ShareScope& scope);
   uint64_t OwnWeights(size_t node, uint64_t bytes);

@@ -14,9 +14,12 @@ namespace qnnrt {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kHugePage = size_t{2} << 20;  // x86-64's, and aarch64's with pages of 4 KiB
-
 QNNRT_OWN_THREAD FreedBlocks* t_freed = nullptr;
+
+size_t WholePages(size_t size) {
+  static const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return (size + page - 1) / page * page;
+}
 
 void* Map(size_t size, size_t alignment) {
   const size_t more = alignment == kHugePage ? alignment : 0;
@@ -29,10 +32,24 @@ void* Map(size_t size, size_t alignment) {
   const size_t before = (alignment - reinterpret_cast<uintptr_t>(first) % alignment) % alignment;
   if (before != 0) (void)munmap(first, before);
   // What comes behind begins with a page of its own.
-  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  const size_t end = (before + size + page - 1) / page * page;
+  const size_t end = WholePages(before + size);
   if (end < size + more) (void)munmap(first + end, size + more - end);
   return first + before;
+}
+
+// Weights are filled once: with small pages half of that time is page faults. Both are advice; huge
+// pages are whole ones, so that the last one takes no more memory than there are bytes, and the
+// others are there at once, without a fault for each.
+void* MapFilled(size_t size) {
+  void* const data = Map(size, size >= kHugePage ? kHugePage : kAlignment);
+  if (data == nullptr) return nullptr;
+  const size_t huge = size / kHugePage * kHugePage;
+  if (huge != 0) (void)madvise(data, huge, MADV_HUGEPAGE);
+#ifdef MADV_POPULATE_WRITE
+  if (huge != size)
+    (void)madvise(static_cast<char*>(data) + huge, size - huge, MADV_POPULATE_WRITE);
+#endif
+  return data;
 }
 
 }  // namespace
@@ -46,25 +63,16 @@ void* NewBlock(size_t size) {
   if (t_freed != nullptr) {
     if (void* kept = t_freed->Take(size)) return kept;
   }
-  void* const data = Map(size, size >= kHugePage ? kHugePage : kAlignment);
-  if (data == nullptr) return nullptr;
-  // Weights are filled once: with small pages half of that time is page faults. Both are advice;
-  // huge pages are whole ones, so that the last one takes no more memory than there are bytes, and
-  // the others are there at once, without a fault for each.
-  const size_t huge = size / kHugePage * kHugePage;
-  if (huge != 0) (void)madvise(data, huge, MADV_HUGEPAGE);
-#ifdef MADV_POPULATE_WRITE
-  if (huge != size)
-    (void)madvise(static_cast<char*>(data) + huge, size - huge, MADV_POPULATE_WRITE);
-#endif
-  return data;
+  return MapFilled(size);
 }
 
 void FreeBlock(void* data, size_t size) {
   if (data == nullptr || size < kMappedBlock) return std::free(data);
-  FreedBlocks::Block block{data, size};
-  if (t_freed != nullptr) block = t_freed->Keep(block);
-  if (block.data != nullptr) (void)munmap(block.data, block.size);
+  if (t_freed == nullptr || size > FreedBlocks::kMost) {
+    (void)munmap(data, size);
+    return;
+  }
+  t_freed->Keep({static_cast<char*>(data), WholePages(size), size >= kHugePage});
 }
 
 FreedBlocks::FreedBlocks() : before_(std::exchange(t_freed, this)) {}
@@ -81,22 +89,59 @@ void FreedBlocks::Release() {
   }
 }
 
-void* FreedBlocks::Take(size_t size) {
-  if (size > kMost) Release();  // a peak: nothing is kept beside it
+FreedBlocks::Block* FreedBlocks::Fitting(size_t size) {
+  const size_t wanted = WholePages(size);
+  const bool large = size >= kHugePage;
+  Block* best = nullptr;
   for (Block& block : kept_) {
-    if (block.data != nullptr && block.size == size) return std::exchange(block, {}).data;
+    if (block.data == nullptr || block.large != large || block.size < wanted) continue;
+    if (block.size == wanted) return &block;
+    if (!large && (best == nullptr || block.size < best->size)) best = &block;
   }
-  return nullptr;
+  return best;
 }
 
-FreedBlocks::Block FreedBlocks::Keep(Block block) {
-  if (block.size > kMost) return block;
-  // The last ones are at the front.
+void* FreedBlocks::Take(size_t size) {
+  if (size > kMost) Release();  // a peak: nothing is kept beside it
+  Block* block = Fitting(size);
+  if (block == nullptr && size < kHugePage && expected_ >= kHugePage) {
+    void* const page = MapFilled(kHugePage);
+    if (page == nullptr) return nullptr;
+    Keep({static_cast<char*>(page), kHugePage, false});
+    block = Fitting(size);
+  }
+  if (block == nullptr) return nullptr;
+  void* const data = block->data;
+  block->data += WholePages(size);
+  block->size -= WholePages(size);
+  if (block->size == 0) *block = {};
+  return data;
+}
+
+// Kept neighbours become one with it.
+void FreedBlocks::Merge(Block* block) {
+  for (Block& kept : kept_) {
+    if (kept.data == nullptr || kept.large || kept.size + block->size > kMost) continue;
+    const bool before = kept.data + kept.size == block->data;
+    if (!before && block->data + block->size != kept.data) continue;
+    *block = {before ? kept.data : block->data, kept.size + block->size, false};
+    kept = {};
+  }
+}
+
+void FreedBlocks::Keep(Block block) {
+  if (!block.large) Merge(&block);
+  size_t total = 0;
   for (Block& kept : kept_) {
     std::swap(kept, block);
-    if (block.data == nullptr) break;
+    total += kept.size;
+    if (total > kTotal) {  // the older ones go
+      total -= kept.size;
+      const Block gone = std::exchange(kept, {});
+      (void)munmap(gone.data, gone.size);
+    }
   }
-  return block;
+  if (block.data != nullptr) (void)munmap(block.data, block.size);
 }
 
 }  // namespace qnnrt

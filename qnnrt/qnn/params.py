@@ -12,6 +12,7 @@ from ..abi import constants as abi
 from ..dtypes import data_type
 
 Tensor: TypeAlias = _core.Tensor
+_INT64 = np.dtype(np.int64)
 
 
 def params_of(params: Mapping[str, Any] | None, make: Callable[[str, Any], Tensor] | None) -> Any:
@@ -23,7 +24,7 @@ def params_of(params: Mapping[str, Any] | None, make: Callable[[str, Any], Tenso
             yield (name, value)
         elif isinstance(value, (np.ndarray, list, tuple)):
             array = np.asarray(value)
-            if array.dtype == np.int64:  # from a list of Python ints
+            if array.dtype == _INT64:  # from a list of Python ints
                 narrow = array.astype(np.int32 if (array < 0).any() else np.uint32)
                 if (narrow == array).all():  # else the backend refuses it, and says why
                     array = narrow

@@ -1,6 +1,7 @@
 // Memory that is freed while kernels are made: who gets it next, and when it goes.
 #include "ir/blocks.h"
 
+#include <cstdint>
 #include <cstring>
 
 #include "check.h"
@@ -31,27 +32,72 @@ TEST(AFreedBlockIsTheNextOneOfItsSize) {
   {
     const FreedBlocks freed;
     CHECK(NextIsTheSame(kSize, kSize));
-    CHECK(!NextIsTheSame(kSize + 4096, kSize + 8192));
+  }
+  {
+    const FreedBlocks freed;
     CHECK(!NextIsTheSame(8 * kSize, 8 * kSize));  // too large to be kept
   }
   CHECK(!NextIsTheSame(kSize, kSize));
 }
 
-TEST(TheLastTwoBlocksAreKept) {
+TEST(ASmallerBlockIsCutFromAFreedOne) {
   const FreedBlocks freed;
-  for (size_t i = 1; i <= 3; ++i) {
-    void* const block = NewBlock(i * kSize);
+  CHECK(NextIsTheSame(kSize, kSize / 2));
+}
+
+TEST(PartsOfABlockAreOneAgain) {
+  const FreedBlocks freed;
+  CHECK(NextIsTheSame(kSize, kSize / 4));
+  void* const parts[] = {NewBlock(kSize / 4), NewBlock(kSize / 2), NewBlock(kSize / 4)};
+  FreeBlock(parts[0], kSize / 4);
+  FreeBlock(parts[2], kSize / 4);
+  FreeBlock(parts[1], kSize / 2);
+  auto* const whole = static_cast<unsigned char*>(NewBlock(kSize));
+  REQUIRE(whole != nullptr);
+  for (size_t at = 0; at < kSize; at += 4096) CHECK_EQ(static_cast<int>(whole[at]), 0x5A);
+  FreeBlock(whole, kSize);
+}
+
+TEST(ABlockOfHugePagesIsNotCut) {
+  const FreedBlocks freed;
+  CHECK(NextIsTheSame(3 * kSize, 3 * kSize));
+  auto* const smaller = static_cast<unsigned char*>(NewBlock(kSize));
+  REQUIRE(smaller != nullptr);
+  CHECK_EQ(static_cast<int>(smaller[0]), 0);
+  FreeBlock(smaller, kSize);
+}
+
+TEST(ExpectedBlocksAreCutFromHugePages) {
+  FreedBlocks freed;
+  void* const alone = NewBlock(kSize / 2);
+  freed.Expect(2 * kSize);
+  auto* const first = static_cast<char*>(NewBlock(kSize / 2));
+  freed.Expect(kSize / 2);  // what is left of the page
+  auto* const second = static_cast<char*>(NewBlock(kSize / 2));
+  REQUIRE(alone != nullptr && first != nullptr && second != nullptr);
+  CHECK_EQ(reinterpret_cast<uintptr_t>(first) % kHugePage, uintptr_t{0});
+  CHECK(second == first + kSize / 2);
+  for (void* block : {alone, static_cast<void*>(first), static_cast<void*>(second)})
+    FreeBlock(block, kSize / 2);
+}
+
+TEST(NoMoreThanEightMebibytesAreKept) {
+  const FreedBlocks freed;
+  unsigned char* blocks[3] = {};
+  for (auto*& block : blocks) {
+    block = static_cast<unsigned char*>(NewBlock(3 * kSize));
     REQUIRE(block != nullptr);
-    std::memset(block, static_cast<int>(i), i * kSize);
-    FreeBlock(block, i * kSize);
+    std::memset(block, 0x5A, 3 * kSize);
   }
-  unsigned char* again[4] = {};
-  for (size_t i = 1; i <= 3; ++i) {
-    again[i] = static_cast<unsigned char*>(NewBlock(i * kSize));
-    REQUIRE(again[i] != nullptr);
-    CHECK_EQ(static_cast<size_t>(again[i][0]), i == 1 ? size_t{0} : i);
+  for (auto* block : blocks) FreeBlock(block, 3 * kSize);
+  int kept = 0;
+  for (auto*& block : blocks) {
+    block = static_cast<unsigned char*>(NewBlock(3 * kSize));
+    REQUIRE(block != nullptr);
+    kept += block[0] == 0x5A;
   }
-  for (size_t i = 1; i <= 3; ++i) FreeBlock(again[i], i * kSize);
+  CHECK_EQ(kept, 2);
+  for (auto* block : blocks) FreeBlock(block, 3 * kSize);
 }
 
 CHECK_MAIN("blocks_test")

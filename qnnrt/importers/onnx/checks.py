@@ -322,6 +322,15 @@ def _check_value(op: str, name: str, value: object) -> None:
     """Text is text, integers that count something are in range, lists have an end."""
     if type(value) is float or (type(value) is int and value in _INT32 and name not in _FLAGS):
         return
+    if (
+        type(value) is list
+        and 0 < len(value) <= _LONGEST
+        and type(value[0]) is int  # and so are the others
+        and name not in _FLAGS
+        and min(value) in _INT32
+        and max(value) in _INT32
+    ):
+        return
     entries: Sequence[object] = value if isinstance(value, list) else (value,)
     wide = (op, name) in _WIDE
     if len(entries) > _LONGEST and op not in _DATA and _listed(entries):
@@ -362,7 +371,7 @@ def _present(given: list[T]) -> list[T]:
     count = len(given)
     while count and not given[count - 1]:
         count -= 1
-    return given[:count]
+    return given if count == len(given) else given[:count]
 
 
 def _check_count(what: str, count: int, allowed: tuple[int, int]) -> None:

@@ -268,7 +268,8 @@ class GraphLowering(Scope):
                 if node.version
                 else f"the model does not import the operator set {shortened(repr(node.domain))}"
             )
-        listed = any(self.other.get(name) is not None for name in node.written.input)
+        other = self.other
+        listed = bool(other) and any(other.get(name) is not None for name in node.written.input)
         rule = CONTROL.get(node.op) if node.domain == "" else None
         if rule is not None:
             self.b.scope = node.name
@@ -283,12 +284,17 @@ class GraphLowering(Scope):
         if spec is not None:
             check(spec, node)
             node.attrs = spec.defaults | node.attrs
-        sized = _SIZED.get(node.op) if node.domain == "" else None
-        if sized and any(v is not None and not v.is_const for v in node.inputs[sized]):
+        counted = _SIZED.get(node.op) if node.domain == "" else None
+        if counted and any(v is not None and not v.is_const for v in node.inputs[counted]):
             from . import sizes
 
             sizes.of_counts(self, node)
-        if spec is not None and any(v is not None and v.sizes is not None for v in node.inputs):
+        fixed, sized = True, False  # of fixed shapes alone, of sizes that the data decide
+        for v in node.inputs:
+            if v is not None:
+                sized = sized or v.sizes is not None
+                fixed = fixed and v.count is None
+        if spec is not None and sized:
             from . import sizes
 
             known = spec
@@ -312,6 +318,8 @@ class GraphLowering(Scope):
             return [constant(self._constant(node))]
         if rule is not None:
             return rule(self, node, opsets)
+        if fixed and not sized and node.op not in ROWS:
+            return self._tensors(node, spec, opsets)
         return self._by_rows(node, spec, opsets)
 
     def _by_rows(
@@ -363,21 +371,28 @@ class GraphLowering(Scope):
         nothing = empty(node)
         if nothing is not None:
             return nothing
+        constants, hollow, texts, some = True, False, False, False
+        for v in node.inputs:
+            if v is None:
+                continue
+            if v.held is not None:
+                some = True
+            else:
+                constants = False
+                hollow = hollow or 0 in v.shape
+            texts = texts or v.dtype.kind == "O"
         if (
-            all(v is None or v.held is not None for v in node.inputs)
+            constants
             and node.op not in fold.RANDOM
             and not any(a.type == onnx.AttributeProto.GRAPH for a in node.written.attribute)
         ):
             codes = node.op in _KEEP_CODES and any(v is not None and v.coded for v in node.inputs)
             if not codes and not (lower is not None and fold.left_to_graph(node)):
                 return self._fitting(node, self._fold(node, spec, opsets))
-        self._weigh(node)
-        hollow = False
-        for v in node.inputs:
-            if v is not None:
-                if v.dtype.kind == "O":
-                    raise Unsupported("QNN has no texts")
-                hollow = hollow or (0 in v.shape and not v.is_const)
+        if some:
+            self._weigh(node)
+        if texts:
+            raise Unsupported("QNN has no texts")
         refusal: Unsupported | None = None
         if lower is not None:
             if hollow:

@@ -36,8 +36,10 @@ class Table(Generic[F]):
             self._registered[op] = entry
 
     def get(self, op: str) -> F | None:
+        if op not in self._module:
+            return None
         found = self._found.get(op)
-        return self[op] if found is None and op in self._module else found
+        return self[op] if found is None else found
 
     def __getitem__(self, op: str) -> F:
         if op not in self._found:

@@ -211,8 +211,9 @@ class Builder:
     ) -> Value:
         """One operation with one output of logical `shape`, held in order `perm`."""
         shape = tuple(map(int, shape))
-        first = next(v.dtype for v in inputs if v is not None)
-        dtype = first if dtype is None else np.dtype(dtype)
+        if dtype is None:
+            dtype = next(v.dtype for v in inputs if v is not None)
+        dtype = np.dtype(dtype)
         perm = identity(len(shape)) if perm is None else perm
         edges = [None if v is None else v.edge or self.edge(v) for v in inputs]
         self.budget.step()
@@ -243,19 +244,21 @@ class Builder:
         data = v.const
         if v.perm != identity(data.ndim):
             data = data.transpose(v.perm)
-        if not data.flags.c_contiguous:
+        contiguous = data.flags.c_contiguous
+        if not contiguous:
             self.budget.array(data.shape, data.dtype)
-        # A session copies it: until then it lies as the file has it.
-        if data.nbytes > 256 and uniform(data):
-            data = np.broadcast_to(one_of(data), data.shape)
+        if data.nbytes > 256:
+            # A session copies it: until then it lies as the file has it.
+            if not contiguous and uniform(data):
+                data = np.broadcast_to(one_of(data), data.shape)
+            return Edge(data.shape, data.dtype, data)
         if not data.shape:
             data = data.reshape(1)
-        if data.nbytes > 256:
-            return Edge(data.shape, data.dtype, data)
         small = (data.tobytes(), data.shape, data.dtype.str)
-        if small not in self._small:
-            self._small[small] = Edge(data.shape, data.dtype, data)
-        return self._small[small]
+        found = self._small.get(small)
+        if found is None:
+            found = self._small[small] = Edge(data.shape, data.dtype, data)
+        return found
 
     def _decoded(self, coded: Coded, perm: Perm) -> Edge:
         """The integers as a tensor and a Dequantize behind it."""
@@ -353,13 +356,13 @@ class Builder:
     def reshape(self, v: Value, shape: Sequence[int]) -> Value:
         """ONNX Reshape: the elements in logical order under another shape."""
         shape = tuple(map(int, shape))
-        if math.prod(shape) != math.prod(v.shape):
+        if shape != v.shape and math.prod(shape) != math.prod(v.shape):
             raise ValueError(f"cannot reshape {list(v.shape)} to {list(shape)}")
-        if v.coded is not None:
-            coded = v.coded.reshape(shape)
-            return constant(v.const.reshape(shape)) if coded is None else coded_constant(coded)
-        if v.data is not None:
-            return constant(v.data.reshape(shape))
+        if v.held is not None:
+            if v.coded is not None:
+                coded = v.coded.reshape(shape)
+                return constant(v.const.reshape(shape)) if coded is None else coded_constant(coded)
+            return constant(v.const.reshape(shape))
         if v.base is not None:
             v = v.base
         if shape == v.shape:
