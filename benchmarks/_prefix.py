@@ -17,13 +17,15 @@ TOKENS = 8  # that the other process adds
 clock = time.perf_counter_ns
 
 
-def receiver(path: str, options: dict[str, Any], pipe: Connection) -> None:
+def receiver(path: str, options: dict[str, Any], pipe: Connection, keep: bool) -> None:
     """For each message: nanoseconds until the memory is mapped, until the graph of single tokens is
-    bound to it, and until the next token is there; tokens; what the graphs have run."""
+    bound to it, and until the next token is there; tokens; what the graphs have run. `keep`: what
+    came stays until the next message was read."""
     with LanguageModel(path, **options) as model:
         other = model.conversation()
         other.append([0])
         runs = dict.fromkeys(model._sessions, 0)
+        kept = []  # a text keeps its memory mapped and registered
         pipe.send("ready")
         while message := pipe.recv_bytes():
             begin = clock()
@@ -39,17 +41,24 @@ def receiver(path: str, options: dict[str, Any], pipe: Connection) -> None:
             before, runs = runs, {key: s.stats.executes for key, s in model._sessions.items()}
             read = {key: n - before.get(key, 0) for key, n in runs.items()}
             pipe.send((mapped - begin, bound - begin, first - begin, made, read))
+            kept[:] = [text] if keep else []
             del prefix, text
             other.rewind(1)
-            next(other.generate(1))  # binds its own memory: what came goes
+            next(other.generate(1))  # binds its own memory, and the caches have other things
 
 
 def measure(bench: Benchmark, path: Path, threads: int, length: int) -> None:
-    """Adds a case: ways are how far the receiver has come; the last one is without a hand-off."""
+    """Adds cases, for memory that the receiver has not had before and for memory that it has: ways
+    are how far the receiver has come; the last one is without a hand-off."""
+    for keep in (False, True):
+        _measure(bench, path, threads, length, keep)
+
+
+def _measure(bench: Benchmark, path: Path, threads: int, length: int, keep: bool) -> None:
     options = {"threads": threads, "strict": True}
     spawn = multiprocessing.get_context("spawn")
     here, there = spawn.Pipe()
-    process = spawn.Process(target=receiver, args=(str(path), options, there), daemon=True)
+    process = spawn.Process(target=receiver, args=(str(path), options, there, keep), daemon=True)
     process.start()
     with LanguageModel(path, **options) as model:
         tokens = [i * 7919 % model.vocabulary for i in range(length)]
@@ -77,7 +86,8 @@ def measure(bench: Benchmark, path: Path, threads: int, length: int) -> None:
             alone.append(tokens)
             next(alone.generate(1))
 
-        case = bench.case(f"a text of {length} handed over, {threads} threads")
+        memory = "memory that came before" if keep else "new memory"
+        case = bench.case(f"a text of {length} handed over in {memory}, {threads} threads")
         for i, name in enumerate(("mapped", "mapped and bound", "the next token is there")):
             case.sampled(name, lambda n, i=i: sample(i, n))
         case.add("read anew, next token", anew)

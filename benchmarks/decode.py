@@ -2,10 +2,11 @@
 
     python benchmarks/decode.py [--smoke] [--json FILE]
 
-The decode step of a language model reads each weight once. For every width of weights: qnnrt, the
-same model in ONNX Runtime (which rounds the activations of int8 weights to 8 bits; qnnrt does not),
-and a loop that only reads as many bytes (_read.c, compiled here), whose ratio is the part of the
-bandwidth that the product reaches.
+The decode step of a language model reads each weight once. Weights are twice as large as the last
+cache of the machine, so that none holds them from one run to the next. For every width of weights:
+qnnrt, the same model in ONNX Runtime (which rounds the activations of int8 weights to 8 bits; qnnrt
+does not), and a loop that only reads as many bytes (_read.c, compiled here), whose ratio is the
+part of the bandwidth that the product reaches.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from qnnrt.importers import onnx as importer
 
 SOURCE = Path(__file__).with_name("_read.c")
 DEPTH = 4096
-#: Largest weights in MiB: twice the last cache of most machines.
+#: Weights in MiB, unless twice the last cache is more.
 SIZE = 64
 
 
@@ -73,6 +74,12 @@ def blocks(rows: int, columns: int, bits: int, size: int, level: int = 0) -> onn
     return product([w, scales], rows, columns, node)
 
 
+def last_cache() -> int:
+    """Bytes of the largest cache of a processor, 0 where the system does not say."""
+    sizes = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
+    return max((int(p.read_text().strip().rstrip("K")) << 10 for p in sizes), default=0)
+
+
 def weight_bytes(model: onnx.ModelProto) -> int:
     return sum(len(t.raw_data) for t in model.graph.initializer)
 
@@ -93,10 +100,16 @@ def main() -> None:
         parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
         parser.add_argument("--rows", type=int, nargs="+", default=[1, 4, 128])
         parser.add_argument("--only", default="", help="widths with this in the name")
+        parser.add_argument(
+            "--mib", type=int, default=0, help="of weights; unless given, twice the last cache"
+        )
 
     bench = Benchmark("decode", __doc__ or "", rounds=9, sample_ms=60, more=more)
-    size = (1 if bench.smoke else SIZE) << 20
+    size = (bench.options.mib or (1 if bench.smoke else SIZE)) << 20
+    if not bench.smoke and not bench.options.mib:
+        size = max(size, 2 * last_cache() // DEPTH * DEPTH)
     columns = size // DEPTH  # of bytes
+    print(f"weights of {size >> 20} MiB, the last cache has {last_cache() >> 20}")
     widths = {
         "float32": (lambda m: floats(m, columns // 4), {}),
         "bfloat16": (lambda m: floats(m, columns // 2), {"precision": "bfloat16"}),

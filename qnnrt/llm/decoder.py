@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._native._core import Buffer
+from .._native._core import Buffer, PartHandles
 from ..errors import ClosedError, ModelError
 from ..importers import load
 from ..memory import alloc
@@ -34,6 +34,8 @@ class Slots:
     rows: int = 1
     first: int = 0
     count: int = 1
+    #: What they were bound by last, so that it is registered when they are bound again.
+    kept: list[PartHandles | None] = field(default_factory=list, compare=False, repr=False)
 
 
 class Decoder:
@@ -190,7 +192,9 @@ class Decoder:
                 self._parts[place] = session._state_parts(
                     self._offsets(slots.rows, slots.first), self._cache_bytes(slots.rows)
                 )
-            session._bind_state_parts(slots.buffer, self._parts[place])
+            group = session._bind_state_parts(slots.buffer, self._parts[place])
+            if slots.rows == 1:  # rows of several are registered with other shapes, too
+                slots.kept[:] = [group]
             self._bound[key] = slots
         return session
 

@@ -14,7 +14,7 @@ from ..errors import BindError, ClosedError, CopyError, MemError
 from ..memory import buffer_of
 from ..qnn.context import Context
 from ..qnn.graph import Graph
-from ..qnn.memhandle import NO_SUCH_MEMORY, MemHandle, Parts
+from ..qnn.memhandle import NO_SUCH_MEMORY, MemHandle, PartHandles, Parts
 from ..support.guard import Guard
 from .binding import (
     BoundTensor,
@@ -250,8 +250,10 @@ class SessionMemory:
         buffer.check_alive()
         return _Memory(array, buffer, self._register(t, buffer, offset), offset)
 
-    def bind_states(self, states: Mapping[str, BoundTensor], buffer: Buffer, parts: Parts) -> None:
-        """All states, in one buffer, as ``parts`` says of each."""
+    def bind_states(
+        self, states: Mapping[str, BoundTensor], buffer: Buffer, parts: Parts
+    ) -> PartHandles | None:
+        """All states, in one buffer, as ``parts`` says of each; what they are bound by."""
         if (together := self._together) is None and self._by_handle(states.values()):
             together = self._together = Together(list(states.values()))
         if (
@@ -262,7 +264,7 @@ class SessionMemory:
         ):
             each = zip(states.values(), parts.tensors, strict=True)
             self.use(self.find((t, buffer.array(t.shape, t.dtype, at)) for t, (_, _, at) in each))
-            return
+            return None
         if buffer.nbytes < parts.nbytes or buffer.readonly:
             what = "read-only" if buffer.readonly else f"of {buffer.nbytes} bytes"
             raise BindError(
@@ -277,6 +279,7 @@ class SessionMemory:
         with self.guard.lock:
             self._runner.bind_parts(together.places, group)
             together.use(group)
+        return group
 
     def _by_handle(self, tensors: Iterable[BoundTensor]) -> bool:
         """Whether they are bound by memory handles, which stays so."""

@@ -14,7 +14,7 @@ import numpy as np
 from .._native import _core
 from ..model import ContextBinary, DynamicModel, Model, ModelLibrary
 from ..qnn.backend import Backend
-from ..qnn.memhandle import Parts
+from ..qnn.memhandle import PartHandles, Parts
 from ..qnn.profile import Profile, ProfileEvent, Signal
 from .async_runs import AsyncRuns
 from .binding import BoundTensor
@@ -256,9 +256,10 @@ class Session(SessionBase):
         each = zip(self.state.values(), offsets, strict=True)
         return Parts(((t.shape, t._code, offset) for t, offset in each), nbytes)
 
-    def _bind_state_parts(self, buffer: _core.Buffer, parts: Parts) -> None:
-        """``bind_state`` with all of them in one buffer."""
-        self._memory.bind_states(self.state, buffer, parts)
+    def _bind_state_parts(self, buffer: _core.Buffer, parts: Parts) -> PartHandles | None:
+        """``bind_state`` with all of them in one buffer. They stay registered as long as what comes
+        back is kept, whatever is bound in between; None: by handles of their own, or none."""
+        return self._memory.bind_states(self.state, buffer, parts)
 
     def save_state(self) -> dict[str, np.ndarray]:
         """The values of ``state``, as arrays of the caller's own."""

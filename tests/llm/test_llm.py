@@ -3,6 +3,7 @@ nothing is copied."""
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -86,6 +87,35 @@ def test_conversations_do_not_touch_each_other(model: LanguageModel, llama: Expo
     made = list(zip(*streams, strict=True))
     for i in range(3):
         assert [row[i] for row in made] == llama.greedy(TEXT[: 10 + 7 * i], 8)
+
+
+def test_conversations_that_take_turns_are_registered_once(model: LanguageModel) -> None:
+    texts = [model.conversation() for _ in range(3)]
+    for text in texts:
+        text.append(TEXT)
+
+    def registered() -> int:
+        for text in texts:
+            list(text.generate(2))
+        return sum(session.stats.registrations for session in model._sessions.values())
+
+    assert registered() == registered() > 0
+    again = model.conversation(texts[1].prefix)  # in the same memory
+    before = registered()
+    list(again.generate(2))
+    assert registered() == before
+    # They go with the text and others that have its memory.
+    held = len(model._sessions[1, 1, 1].context._groups())
+    del again
+    text = texts.pop()
+    cache = text.cache
+    del text
+    texts[0].rewind(0)
+    texts[0].append(TEXT)  # all graphs are bound to another one's
+    list(texts[0].generate(2))
+    gc.collect()
+    assert len(model._sessions[1, 1, 1].context._groups()) == held - 1
+    cache.close()
 
 
 def test_a_draft_changes_no_token(model: LanguageModel, llama: Exported, draft: Exported) -> None:

@@ -166,7 +166,7 @@ def test_one_quantization_serves_all_readers() -> None:
     g = Graph(17)
     outputs = []
     for i in range(3):
-        w, scale = g.const(np.full((8, 5), i, np.int8)), g.const(np.float32(0.01))
+        w, scale = g.const(np.full((8, 5), i, np.int8)), g.const(np.float32(0.01 * (i + 1)))
         outputs.append(g.op("DynamicQuantizeMatMul", ["x", w, scale], domain=MICROSOFT))
     proto = g.proto({"x": (4, 8)}, outputs)
     assert len(steps(importer.load(proto))) == 1 + 3 * 2

@@ -81,6 +81,10 @@ CASES = {
     "a row of bytes, 21 blocks of 32": Product((1, 672), 45, bits=8, block=32, threads=1),
     "a row of bytes, 37 blocks of 16": Product((1, 592), 31, bits=8, block=16, zeros=True),
     "a row of bytes, 19 blocks of 64": Product((1, 1216), 29, bits=8, block=64, signed=True),
+    "a row, one short of a vector": Product((1, 511), 33, zeros=True),
+    "rows, one short of a vector": Product((3, 255), 37, signed=True, packed=True, bias=True),
+    "a row of bytes, a ragged depth": Product((1, 333), 65, bits=8, signed=True, bias=True),
+    "a row shorter than a vector": Product((1, 50), 101, zeros=True, threads=1),
 }
 
 

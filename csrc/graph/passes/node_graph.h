@@ -137,6 +137,8 @@ Status FuseTables(NodeGraph* graph, const Threads& threads, const FloatStorage& 
                   int* changes);  // functions of one fixed-point number
 Status FuseActivations(NodeGraph* graph,
                        int* changes);  // activation and residual add into the producer
+Status MergeEqualNodes(NodeGraph* graph, const KeptFloats* kept,
+                       int* changes);  // that compute the same from the same
 Status RemoveDeadNodes(NodeGraph* graph, int* changes);
 
 // Errors: a name that no node has.
