@@ -6,8 +6,9 @@ Latency: from before the producer's call until the last consumer has read the te
 last element, on the clock that all processes share. The consumers wait meanwhile, and check the
 elements, which change every time. Buffers are sent in turn: they come as new memory to consumers
 that let them go, and as known memory to those that keep the last ones open. An empty message shows
-what waking them takes. Throughput: many tensors one after another, until the last consumer has read
-the last one; at most six wait.
+what waking them takes, and handoff_calls.c, where there is a C compiler, what of new memory is the
+kernel's. Throughput: many tensors one after another, until the last consumer has read the last one;
+at most six wait.
 
 Each way tells how many bytes it copied for a hand-off: what the processes read and wrote through
 the kernel, as it counts them, and the copies into shared memory.
@@ -15,6 +16,9 @@ the kernel, as it counts them, and the copies into shared memory.
 
 import multiprocessing
 import os
+import shutil
+import subprocess
+import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -326,6 +330,25 @@ class ByTransport(ByRay):
         return ray.put(qnnrt.ray.share(self.array), _tensor_transport=qnnrt.ray.TRANSPORT)
 
 
+class Calls:
+    """The calls of the kernel alone, in two processes of their own."""
+
+    def __init__(self, folder: str) -> None:
+        self.program = Path(folder) / "handoff_calls"
+        source = Path(__file__).with_name("handoff_calls.c")
+        self.there = shutil.which("cc") is not None
+        if self.there:
+            subprocess.run(["cc", "-O2", source, "-o", self.program], check=True)
+
+    def sampler(self, nbytes: int) -> Callable[[int], float]:
+        def sample(n: int) -> float:
+            command = [self.program, str(nbytes), str(n)]
+            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+            return int(done.stdout) / 1e9
+
+        return sample
+
+
 # ---- what is measured
 
 
@@ -380,7 +403,7 @@ def text(nbytes: int) -> str:
     return f"{nbytes // MIB} MiB" if nbytes >= MIB else f"{nbytes // KIB} KiB"
 
 
-def measure(bench: Benchmark, consumers: Consumers, nbytes: int, kind: str) -> None:
+def measure(bench: Benchmark, consumers: Consumers, nbytes: int, kind: str, calls: Calls) -> None:
     case = bench.case(f"{kind}, {text(nbytes)} to {consumers.count}")
     source = "pipe" if kind == "latency" else "queue"
     ways: dict[str, Way] = {
@@ -400,6 +423,12 @@ def measure(bench: Benchmark, consumers: Consumers, nbytes: int, kind: str) -> N
         measured = Measured(way)
         case.sampled(name, getattr(measured, kind))
         case.ways[-1].facts = measured.facts
+    if kind == "latency" and consumers.count == 1:
+        name = "the kernel's calls alone, in C"
+        if calls.there:
+            case.sampled(name, calls.sampler(nbytes))
+        else:
+            case.missing(name, "no C compiler")
     stores: list[ByRay] = []
     if kind == "latency" and ray is None:
         case.missing("Ray's object store")
@@ -420,13 +449,15 @@ def main() -> None:
     if ray is not None:
         qnnrt.ray.register()
         _ray.start(include_dashboard=False)
-    for count in CONSUMERS[:2] if bench.smoke else CONSUMERS:
-        consumers = Consumers(count)
-        for nbytes in (KIB, MIB) if bench.smoke else SIZES:
-            measure(bench, consumers, nbytes, "latency")
-        for nbytes in (KIB,) if bench.smoke else (KIB, MIB, 8 * MIB):
-            measure(bench, consumers, nbytes, "throughput")
-        consumers.close()
+    with tempfile.TemporaryDirectory() as folder:
+        calls = Calls(folder)
+        for count in CONSUMERS[:2] if bench.smoke else CONSUMERS:
+            consumers = Consumers(count)
+            for nbytes in (KIB, MIB) if bench.smoke else SIZES:
+                measure(bench, consumers, nbytes, "latency", calls)
+            for nbytes in (KIB,) if bench.smoke else (KIB, MIB, 8 * MIB):
+                measure(bench, consumers, nbytes, "throughput", calls)
+            consumers.close()
     bench.finish()
 
 

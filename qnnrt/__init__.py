@@ -38,6 +38,7 @@ from .errors import (
 )
 from .importers import Limits, load
 from .memory import Buffer, HeapInfo, Lease, alloc, alloc_array, buffer_of, heaps
+from .memory import _receive as _receive  # what messages name
 from .model import ContextBinary, DynamicModel, Model, ModelLibrary
 from .quantization import dequantize, quantize
 from .session import BoundTensor, Copy, Session, Stats

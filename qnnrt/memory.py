@@ -103,16 +103,18 @@ def heaps() -> tuple[HeapInfo, ...]:
 # ---- pickling: the fd goes, the bytes stay
 
 
-def _receive_buffer(message: bytes) -> Buffer:
-    return _core.receive(message)
+# Each message names it: pickle finds a name in the package itself sooner than one in a module of
+# it, and a native function takes no frame of Python's.
+_receive = _core.receive
+_receive.__module__, _receive.__qualname__ = "qnnrt", "_receive"
 
 
 def _reduce_buffer(buffer: Buffer) -> tuple[Any, ...]:
-    return _receive_buffer, (_core.buffer_message(buffer),)
+    return _receive, (_core.buffer_message(buffer),)
 
 
 def _reduce_lease(lease: Lease) -> tuple[Any, ...]:
-    return _receive_buffer, (lease._message(),)
+    return _receive, (lease._message(),)
 
 
 copyreg.pickle(Buffer, _reduce_buffer)

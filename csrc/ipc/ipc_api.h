@@ -76,9 +76,9 @@ QNN_API uint64_t qnnrt_ticket_read(const void* bytes, uint64_t size, qnnrt_ticke
 // Errors: 60001, 60004, 60006, 60008, 60009.
 QNN_API uint64_t qnnrt_peer_connect(const qnnrt_ticket_t* ticket, qnnrt_peer_t** out);
 // The buffer on the ticket's memory; the message has arrived then. peer: null for what needs no
-// connection: tickets of this process, and memfds of senders whose fds this process may open; 60010
-// where that is not so, or where anything is wrong, which the sender is to say. Errors: 6000x, and
-// those of qnnrt_buffer_import.
+// connection: tickets of this process, memfds of senders whose fds this process may open, and other
+// memory of those that it may trace; 60010 where that is not so, or where anything is wrong, which
+// the sender is to say. Errors: 6000x, and those of qnnrt_buffer_import.
 QNN_API uint64_t qnnrt_peer_receive(qnnrt_peer_t* peer, const qnnrt_ticket_t* ticket,
                                     qnnrt_buffer_t* out);
 // The message has arrived, where the memory is here already. Nothing comes back, and nothing is

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -12,6 +13,14 @@
 #include <new>
 
 #include "ipc/socket.h"
+
+// Linux 5.3 and 5.6; older headers lack them.
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438
+#endif
 
 namespace qnnrt::ipc {
 namespace {
@@ -23,6 +32,15 @@ struct Path {
 
 UniqueFd Open(const Path& path) {
   return UniqueFd(open(path.text, O_RDWR | O_CLOEXEC | O_NONBLOCK), &IpcCounters());
+}
+
+// A duplicate of another process's fd, for what cannot be opened by its path. Only for who may
+// trace that process. Opening the process anew takes what opening a memfd by its path takes; one
+// that is kept open would be something of a sender whose Buffers may all be gone.
+UniqueFd Duplicate(uint32_t pid, uint32_t fd) {
+  const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)), &IpcCounters());
+  if (!process.valid()) return UniqueFd();
+  return UniqueFd(static_cast<int>(syscall(SYS_pidfd_getfd, process.get(), fd, 0)), &IpcCounters());
 }
 
 // The table of the ticket's sender, mapped; null where it is not that, or not this user's.
@@ -90,16 +108,17 @@ class LastTable {
 }  // namespace
 
 Result<UniqueFd> OpenDirectly(const qnnrt_ticket_t& ticket) {
-  constexpr uint32_t kAsk = QNNRT_HANDOFF_CONNECT;
-  if (ticket.kind != static_cast<uint32_t>(FdKind::kMemfd)) return Status(kAsk);
   Table::Entry entry;
   const bool there = LastTable::Get().With(ticket, [&](Table* table) {
     std::memcpy(&entry, table->EntryOf(ticket.lease), sizeof entry);
     return entry.lease == ticket.lease && SameToken(entry.token, ticket.token);
   });
-  if (!there) return Status(kAsk);
-  UniqueFd fd = Open(Path(ticket.pid, entry.fd));  // what it is will be seen
-  if (!fd.valid()) return Status(kAsk);
+  if (!there) return Status(QNNRT_HANDOFF_CONNECT);
+  // What it is will be seen.
+  UniqueFd fd = ticket.kind == static_cast<uint32_t>(FdKind::kMemfd)
+                    ? Open(Path(ticket.pid, entry.fd))
+                    : Duplicate(ticket.pid, entry.fd);
+  if (!fd.valid()) return Status(QNNRT_HANDOFF_CONNECT);
   return fd;
 }
 

@@ -1,5 +1,6 @@
 // A sender's table of leases: a memfd that receivers look into where they may open the sender's fds
-// (/proc/<pid>/fd), which spares both sides a conversation. It says nothing that the broker would
+// (/proc/<pid>/fd), which spares both sides a conversation, for a dma-buf or a file where they may
+// also duplicate them (pidfd_getfd). It says nothing that the broker would
 // not: whoever finds something else than expected asks the broker.
 #pragma once
 
@@ -35,7 +36,7 @@ struct Table {
 // The table of the last sender stays mapped, beyond that one's end, so that of many messages one
 // alone has to find it.
 
-// The lease's fd, opened in the sender. Any error: ask the broker.
+// The lease's fd, opened or duplicated from the sender. Any error: ask the broker.
 Result<UniqueFd> OpenDirectly(const qnnrt_ticket_t& ticket);
 // Marks the message as arrived; false where that has to go through the broker.
 bool ArrivedDirectly(const qnnrt_ticket_t& ticket);

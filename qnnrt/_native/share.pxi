@@ -34,8 +34,8 @@ cdef int _own_process() except -1:
 
 
 cdef bytes _key_of(const qnnrt_ticket_t* ticket):
-    return ((<char*>ticket.sender)[:16] + (<char*>ticket.token)[:16] +
-            (<char*>&ticket.lease)[:sizeof(ticket.lease)])
+    # sender, token and lease, which follow one another
+    return (<char*>ticket.sender)[:<char*>&ticket.message - <char*>ticket.sender]
 
 
 cdef tuple _memory_of(const qnnrt_ticket_t* ticket):
@@ -213,8 +213,8 @@ def receive(data) -> Buffer:
     if buffer is None:
         with nogil:
             code = qnnrt_peer_receive(NULL, &ticket, &handle)
-        sender = (<char*>ticket.sender)[:16]
         while code in (QNNRT_HANDOFF_CONNECT, QNNRT_HANDOFF_ENDED, QNNRT_HANDOFF_AGAIN):
+            sender = (<char*>ticket.sender)[:16]
             known = _peers.get(sender)
             peer = None if known is None else known()
             reused = peer is not None

@@ -6,6 +6,7 @@ import multiprocessing as mp
 import os
 import pickle
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,58 @@ def test_a_message_may_be_received_again_and_by_others_while_the_buffer_is_there
             result = run_code(code + "memoryview(b)[0] += 1", message.hex())
             assert (result.returncode, result.stderr) == (0, "")
             assert memoryview(b)[0] == value + 1
+
+
+# From here on the kernel refuses this process to duplicate another one's fds, as it does where
+# Yama or a container's filter restricts tracing.
+WITHOUT_TRACING = """
+import ctypes
+
+class Instruction(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint16), ("yes", ctypes.c_uint8), ("no", ctypes.c_uint8),
+                ("k", ctypes.c_uint32)]
+
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(Instruction))]
+
+PIDFD_GETFD, REFUSED, ALLOWED = 438, 0x50000 | 1, 0x7FFF0000  # EPERM
+code = (Instruction * 4)(Instruction(0x20, 0, 0, 0), Instruction(0x15, 0, 1, PIDFD_GETFD),
+                         Instruction(0x06, 0, 0, REFUSED), Instruction(0x06, 0, 0, ALLOWED))
+program = Program(4, code)
+prctl = ctypes.CDLL(None).prctl
+assert prctl(38, 1, 0, 0, 0) == 0 and prctl(22, 2, ctypes.byref(program)) == 0
+"""
+
+
+@pytest.mark.parametrize("what", ["memfd", "file"])
+@pytest.mark.parametrize("traces", [True, False], ids=["traces", "may not trace"])
+def test_the_sender_is_asked_for_what_cannot_be_taken_from_it(
+    what: str, traces: bool, tmp_path: Path
+) -> None:
+    receiver = """
+import ctypes, os, pickle, sys
+from qnnrt import _core
+sender = os.pidfd_open(os.getppid())
+duplicates = ctypes.CDLL(None).syscall(438, sender, 0, 0) >= 0
+b = pickle.loads(bytes.fromhex(sys.argv[1]))
+assert bytes(memoryview(b)[:3]) == bytes([7, 7, 7])
+memoryview(b)[0] = 8
+asked = _core.ipc_counts()["peers"] == 1
+assert asked == (sys.argv[2] == "file" and not duplicates), (asked, duplicates)
+"""
+    if what == "file":
+        with (tmp_path / "file").open("w+b") as file:
+            file.truncate(4096)
+            b = qnnrt.Buffer.from_fd(file.fileno())
+    else:
+        b = qnnrt.alloc(4096)
+    with b:
+        b.array(4096, np.uint8)[...] = 7
+        message = pickle.dumps(b)
+        result = run_code(("" if traces else WITHOUT_TRACING) + receiver, message.hex(), what)
+        assert (result.returncode, result.stderr) == (0, "")
+        assert memoryview(b)[0] == 8
+        assert until(lambda: _core.ipc_counts()["in_flight"] == 0)
 
 
 def test_received_twice_it_is_the_same_memory_in_one_mapping() -> None:

@@ -82,7 +82,7 @@ def said(process: subprocess.Popen[str]) -> str:
 
 
 def message_of(pickled: bytes) -> bytes:
-    """What ``_receive_buffer`` is called with."""
+    """What ``qnnrt._receive`` is called with."""
     found: list[bytes] = []
 
     class Reader(pickle.Unpickler):
