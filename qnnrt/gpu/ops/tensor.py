@@ -26,6 +26,9 @@ _MOST_ROWS: Final = 16
 _LEAST: Final = 8
 _WIDE: Final = 4
 _TURNED: Final = 32  # rows and columns that a work group of turn.cl has
+_WIDE_TURNED: Final = 64  # and one of prepare.cl
+_ROUNDED: Final = 4096  # elements that one rounds as they lie
+_PREPARERS: Final = 256  # its work items
 
 
 @dataclass(frozen=True)
@@ -195,7 +198,7 @@ def make(x: Product, target: Target, block: Block, parts: int) -> list[Launch]:
     a_turned = x.a_step != 1
     # A constant's rows are longer where they were made so, with zeros behind them.
     b_whole = (b_row, b_row if b is not x.b else x.inner if b_turned else x.columns)
-    y_whole = (x.columns,) if parts > 1 else (x.columns, x.y_row, x.y_matrix)
+    y_whole = (x.columns,) if parts > 1 else (x.columns, *x.place)
     defines: Defines = (
         *x.defines(post),
         *((("PTX", "1"),) if target.device.tensor_cores else ()),
@@ -220,6 +223,7 @@ def make(x: Product, target: Target, block: Block, parts: int) -> list[Launch]:
         *((("B_TURNED", "1"),) if b_turned else ()),
     )
     sizes = (block.rows, block.columns, block.items)
+    turns = _as_one(turns)
     return before + turns + in_tiles(x, post, "tensor", defines, sizes, (b, b_matrix, b_row), parts)
 
 
@@ -273,10 +277,36 @@ def _turn(
 ) -> tuple[Value, Launch]:  # fmt: skip
     """Matrices of terms, ``turned`` if lines are of terms already, as [line][width] of tf32."""
     to = target.temporary((matrices, lines, width), value.dtype)
+    args: tuple[Value | int | float, ...]
+    if turned and value.size == to.size and line == width:
+        groups = -(-to.size // _ROUNDED)
+        return to, _prepare("ROUND", groups, (value, to, to.size, groups))
+    args = (value, to, terms, lines, width, matrix, line)
+    if not turned and not any(n % 4 for n in (lines, line, matrix)):
+        across, down = -(-width // _WIDE_TURNED), -(-lines // _WIDE_TURNED)
+        return to, _prepare("TURN", across * down * matrices, (*args, across, down))
     defines = (("TURNED", "1"),) if turned else ()
     total = (-(-width // _TURNED) * _TURNED, -(-lines // _TURNED) * 8, matrices)
-    args = (value, to, terms, lines, width, matrix, line)
     return to, Launch("turn", "turn", defines, total, args, (_TURNED, 8, 1))
+
+
+def _prepare(what: str, groups: int, args: tuple[Value | int | float, ...]) -> Launch:
+    return Launch("prepare", "prepare", ((what, "1"),), (groups * _PREPARERS,), args, (_PREPARERS,))
+
+
+def _as_one(launches: list[Launch]) -> list[Launch]:
+    """One kernel instead of one that rounds and one that turns."""
+    if [launch.defines for launch in launches] != [(("ROUND", "1"),), (("TURN", "1"),)]:
+        return launches
+    rounds, turns = launches
+    return [
+        dataclasses.replace(
+            rounds,
+            defines=rounds.defines + turns.defines,
+            total=(rounds.total[0] + turns.total[0],),
+            args=rounds.args + turns.args,
+        )
+    ]
 
 
 def _rounded(x: Product, target: Target) -> tuple[Product, list[Launch]]:
