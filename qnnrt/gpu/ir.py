@@ -95,6 +95,9 @@ class Node:
 
     ``post`` is done to every element of the (first) output, in order; only families of kernels that
     take it are given it. Outputs behind the first one are then values that it keeps.
+    ``line`` is (first, width) where the output's lines, along its last axis, lie from the first
+    element on in lines of so many of the value whose memory it has; only families that take it are
+    given it.
     ``ports`` are the numbers that ``outputs`` have among the op's, where some are omitted; nothing
     where they are the first ones.
     """
@@ -105,6 +108,7 @@ class Node:
     outputs: list[Value]
     params: dict[str, Any]
     post: list[Post] = field(default_factory=list)
+    line: tuple[int, int] | None = None
     ports: tuple[int, ...] = ()
 
 

@@ -302,6 +302,42 @@ def test_a_normalization_behind_a_sum_and_behind_slices(dtype: type) -> None:
     check(model, 2)
 
 
+def copied(model: Model) -> int:
+    """How many kernels join slices; the results are the cpu's."""
+    feeds = feeds_for(model)
+    with qnnrt.Session(model, "cpu") as s:
+        expected = s.run(feeds)
+    with qnnrt.Session(model, "gpu") as s:
+        compare(s.run(feeds), expected, terms=4, model=model)
+        steps = json.loads(s.graph.describe() or "")["steps"]
+    return sum(step["kernel"] == "slices.slices" for step in steps)
+
+
+@pytest.mark.parametrize("features", [(8, 4, 12), (5, 3, 2)])
+def test_convolutions_write_where_a_concat_would_copy(features: tuple[int, ...]) -> None:
+    """To lines of memory between nodes, and of an output; into vectors and between them."""
+    b = Building(x=(2, 5, 5, 4))
+    parts = [b.add("Relu", b.conv("x", n)) for n in features]
+    whole = b.add("Concat", *parts, shape=(2, 5, 5, sum(features)), axis=np.uint32(3))
+    assert copied(b.done(whole)) == 0
+    assert copied(b.done(b.conv(whole))) == 0
+
+
+def test_what_others_read_or_nobody_can_write_in_lines_is_copied() -> None:
+    def joined(b: Building, *parts: str, axis: int = 3) -> str:
+        shape = [*b.model.tensors[parts[0]].shape]
+        shape[axis] = sum(b.model.tensors[part].shape[axis] for part in parts)
+        return b.add("Concat", *parts, shape=tuple(shape), axis=np.uint32(axis))
+
+    b = Building(x=(1, 5, 5, 4), r=(1, 5, 5, 4))
+    c, d = b.conv("x"), b.conv("r")
+    assert copied(b.done(joined(b, c, "r"))) == 1  # an input
+    assert copied(b.done(joined(b, c, c))) == 1  # one that is there twice
+    assert copied(b.done(joined(b, c, d, axis=2))) == 1  # another axis
+    assert copied(b.done(joined(b, c, b.add("ElementWiseAdd", d, "x")))) == 1  # beside a sum
+    assert copied(b.done(joined(b, c, d), c)) == 1
+
+
 ONE, NO_PAD = u32(1, 1), np.zeros((2, 2), np.uint32)
 WINDOW = {"stride": ONE, "pad_amount": NO_PAD}
 #: Families whose kernels take what is behind them: inputs, output, params.

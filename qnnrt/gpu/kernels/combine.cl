@@ -5,7 +5,8 @@ __kernel void KERNEL(combine)(__global const float* part,
                               __global const REAL* bias,
 #endif
                               __global REAL* y, const int parts, const int rows, const int columns,
-                              const int y_matrix, const int y_row POST_PARAMS) {
+                              const int y_matrix, const int y_row,
+                              const int y_first POST_PARAMS) {
   const int e = get_global_id(0);
   const int p = e / (rows * columns), m = e / columns % rows, n = e % columns;
   float sum = 0.0f;
@@ -13,6 +14,6 @@ __kernel void KERNEL(combine)(__global const float* part,
 #ifdef BIAS
   sum += LOAD(bias, BIAS + n);
 #endif
-  const int i = p * y_matrix + m * y_row + n;
+  const int i = y_first + p * y_matrix + m * y_row + n;
   STORE(y, i, POST(sum, i));
 }

@@ -7,8 +7,8 @@ __attribute__((reqd_work_group_size(LANES, GROUP, 1))) __kernel void KERNEL(dots
     __global const REAL* restrict bias,
 #endif
     __global REAL* y, const int rows, const int columns, const int depth, const int a_matrix,
-    const int b_matrix, const int a_row, const int b_row, const int y_matrix,
-    const int y_row POST_PARAMS) {
+    const int b_matrix, const int a_row, const int b_row, const int y_matrix, const int y_row,
+    const int y_first POST_PARAMS) {
   __local float part[TM][GROUP][LANES];
   const int lane = get_local_id(0), mine = get_local_id(1);
   const int n = get_global_id(1), p = get_global_id(2);
@@ -47,7 +47,7 @@ __attribute__((reqd_work_group_size(LANES, GROUP, 1))) __kernel void KERNEL(dots
   }
   barrier(CLK_LOCAL_MEM_FENCE);
   if (lane < min(TM, rows) && n < columns) {
-    const int at = p * y_matrix + lane * y_row + n;
+    const int at = y_first + p * y_matrix + lane * y_row + n;
 #ifdef BIAS
     const float v = part[lane][mine][0] + LOAD(bias, BIAS + n);
 #else

@@ -10,6 +10,7 @@
 #endif
     const int rows, const int columns, const int depth, const int inner, const int parts,
     const int a_matrix, const int b_matrix, const int b_row, const int y_matrix, const int y_row,
+    const int y_first,
 #ifdef WINDOW
     const int height, const int width, const int channels, const int y_height, const int y_width,
     const int kernel_height, const int kernel_width, const int stride_y, const int stride_x,

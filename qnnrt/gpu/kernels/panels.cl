@@ -21,7 +21,7 @@ __kernel void KERNEL(panels)(__global const REAL* a, __global const float* b,
 #endif
                              __global REAL* y, const int rows, const int columns, const int depth,
                              const int a_matrix, const int b_matrix, const int y_matrix,
-                             const int y_row,
+                             const int y_row, const int y_first,
 #ifdef WINDOW
                              const int height, const int width, const int channels,
                              const int y_height, const int y_width, const int kernel_height,
@@ -82,7 +82,7 @@ __kernel void KERNEL(panels)(__global const REAL* a, __global const float* b,
     if (m + i >= rows) break;
     float line[COLUMNS];
     for (int v = 0; v < VECTORS; ++v) CAT(vstore, WIDE)(sum[i][v], v, line);
-    const int start = p * y_matrix + (m + i) * y_row + n;
+    const int start = y_first + p * y_matrix + (m + i) * y_row + n;
     for (int j = 0; j < last; ++j) {
 #ifdef BIAS
       const float value = line[j] + LOAD(bias, BIAS + n + j);

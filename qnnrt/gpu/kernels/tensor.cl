@@ -395,7 +395,7 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
         const int at = m * columns + n;
 #define RESULT(v) out[x + v]
 #else
-        const int at = p * y_matrix + m * y_row + n;
+        const int at = y_first + p * y_matrix + m * y_row + n;
 #ifdef BIAS
 #define RESULT(v) POST(out[x + v] + LOAD(bias, BIAS + n + v), at + v)
 #else

@@ -198,7 +198,7 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tiles)
         const int at = m * columns + n;
 #define RESULT(j) sum[i][j]
 #else
-        const int at = p * y_matrix + m * y_row + n;
+        const int at = y_first + p * y_matrix + m * y_row + n;
 #ifdef BIAS
 #define RESULT(j) POST(sum[i][j] + LOAD(bias, BIAS + n + (j) % VY), at + (j) % VY)
 #else

@@ -2,8 +2,9 @@
 
 A module has ``OPS``: op type -> function from a ``Node`` and a ``Target`` to its launches, which
 raises ``Refused`` for what it does not take; ``TAKES_POST``: the types among them whose kernels do
-``Node.post``; and ``MOVES_INTEGERS``: those whose kernels move or compare fixed-point numbers of
-one encoding as the integers that they are. Modules are found by being here.
+``Node.post``; ``TAKES_LINE``: those whose kernels write to a ``Node.line``; and
+``MOVES_INTEGERS``: those whose kernels move or compare fixed-point numbers of one encoding as the
+integers that they are. Modules are found by being here.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ..ir import Launch, Node
 from ..target import Target
 from .common import Refused
 
-__all__ = ["Make", "Refused", "moves_integers", "table", "takes_post"]
+__all__ = ["Make", "Refused", "moves_integers", "table", "takes_line", "takes_post"]
 
 Make: TypeAlias = Callable[[Node, Target], list[Launch]]
 
@@ -31,6 +32,12 @@ def table() -> dict[str, Make]:
     for module in _modules():
         found.update(getattr(module, "OPS", {}))
     return dict(sorted(found.items()))
+
+
+@functools.cache
+def takes_line() -> frozenset[str]:
+    """Op types whose kernels write to a part of each line of a wider tensor."""
+    return frozenset().union(*(getattr(module, "TAKES_LINE", ()) for module in _modules()))
 
 
 @functools.cache

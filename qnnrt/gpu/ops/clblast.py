@@ -57,9 +57,10 @@ def offered(x: Product, target: Target) -> bool:
 def make(x: Product) -> list[Launch]:
     """A product of which ``offered`` is true."""
     total = (x.count, x.rows, x.columns)
-    y, y_row, y_matrix = x.y, x.y_row, x.y_matrix
+    y, y_row, y_matrix, y_first = x.y, x.y_row, x.y_matrix, x.y_first
     if _is_more(x):
         y, y_row, y_matrix = scratch(1, *total), x.columns, x.rows * x.columns
+        y_first = 0
     a_turned, b_turned = x.a_step != 1, x.b_column != 1
     gemm = _Gemm(
         dtype=x.a.dtype,
@@ -71,7 +72,7 @@ def make(x: Product) -> list[Launch]:
             x.b_column if b_turned else max(x.b_step, x.columns),
             y_row,
         ),
-        starts=tuple((a, b, p * y_matrix) for p, (a, b) in enumerate(_starts(x))),
+        starts=tuple((a, b, y_first + p * y_matrix) for p, (a, b) in enumerate(_starts(x))),
     )
     launch = Launch("clblast", "gemm", (), total, (x.a, x.b, y), call=gemm)
     return [launch, combined(x, fused(x.node), y, 1)] if _is_more(x) else [launch]

@@ -12,8 +12,9 @@ from .common import given
 from .gemm import launches
 from .product import Product, Window
 
-#: Kernels of these do ``Node.post``.
+#: Kernels of these do ``Node.post``, and write to a ``Node.line``.
 TAKES_POST: Final = frozenset({"Conv1d", "Conv2d"})
+TAKES_LINE: Final = TAKES_POST
 
 
 def _pair(value: Any, default: int) -> tuple[int, int]:
@@ -67,7 +68,8 @@ def _conv(node: Node, target: Target) -> list[Launch]:
             b_step=features,
             b_column=1,
             y_matrix=columns,
-            y_row=features,
+            y_row=node.line[1] if node.line else features,
+            y_first=node.line[0] if node.line else 0,
             bias_step=columns if group > 1 else 0,
             window=None if pixelwise else window,
         ),

@@ -44,7 +44,7 @@ def make(x: Product, target: Target, shape: tuple[int, int, int]) -> list[Launch
     b_matrix = panels * x.inner * width if x.b_count > 1 else 0
     args = [
         *x.operands(packed),
-        *(x.rows, x.columns, x.depth, x.a_matrix, b_matrix, x.y_matrix, x.y_row),
+        *(x.rows, x.columns, x.depth, x.a_matrix, b_matrix, *x.place),
         *(x.window.args if x.window else (x.a_row, x.a_step)),
         *post.args,
     ]

@@ -69,12 +69,18 @@ class Product:
     a_index: str = "(p)"
     b_index: str = "(p)"
     bias_step: int = 0  # from product to product
+    y_first: int = 0  # elements of y before it
     window: Window | None = None
 
     @property
     def inner(self) -> int:
         """Products of two elements in each of the output's."""
         return self.depth * (self.window.taps if self.window else 1)
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Where kernels write: elements from product to product and row to row, and before all."""
+        return self.y_matrix, self.y_row, self.y_first
 
     @property
     def constant(self) -> bool:
@@ -149,7 +155,7 @@ def in_tiles(
     rows, columns, items = tile
     groups = (-(-x.columns // columns), -(-x.rows // rows), x.count * parts)
     total, group = (groups[0] * items, *groups[1:]), (items, 1, 1)
-    sizes = (x.rows, x.columns, x.depth, x.inner, parts, x.a_matrix, *b[1:], x.y_matrix, x.y_row)
+    sizes = (x.rows, x.columns, x.depth, x.inner, parts, x.a_matrix, *b[1:], *x.place)
     a_row = x.a_row if x.a_step == 1 else x.a_step
     args = (*sizes, *(x.window.args if x.window else (a_row,)))
     if parts == 1:
@@ -167,7 +173,7 @@ def in_tiles(
 
 def combined(x: Product, post: Fused, pieces: Value, parts: int) -> Launch:
     """The kernel that adds ``parts`` pieces of all products, and then does what is behind them."""
-    sizes = (parts, x.rows, x.columns, x.y_matrix, x.y_row)
+    sizes = (parts, x.rows, x.columns, *x.place)
     args = (pieces, *x.operands(x.b)[2:], *sizes, *post.args)
     elements = (x.count * x.rows * x.columns,)
     return Launch("combine", "combine", x.defines(post), elements, args, None, post.before)

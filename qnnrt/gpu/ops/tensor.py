@@ -198,7 +198,7 @@ def make(x: Product, target: Target, block: Block, parts: int) -> list[Launch]:
     a_turned = x.a_step != 1
     # A constant's rows are longer where they were made so, with zeros behind them.
     b_whole = (b_row, b_row if b is not x.b else x.inner if b_turned else x.columns)
-    y_whole = (x.columns,) if parts > 1 else (x.columns, x.y_row, x.y_matrix)
+    y_whole = (x.columns,) if parts > 1 else (x.columns, *x.place)
     defines: Defines = (
         *x.defines(post),
         *((("PTX", "1"),) if target.device.tensor_cores else ()),
@@ -223,7 +223,7 @@ def make(x: Product, target: Target, block: Block, parts: int) -> list[Launch]:
         *((("B_TURNED", "1"),) if b_turned else ()),
     )
     sizes = (block.rows, block.columns, block.items)
-    turns = _joined(turns)
+    turns = _as_one(turns)
     return before + turns + in_tiles(x, post, "tensor", defines, sizes, (b, b_matrix, b_row), parts)
 
 
@@ -294,7 +294,7 @@ def _prepare(what: str, groups: int, args: tuple[Value | int | float, ...]) -> L
     return Launch("prepare", "prepare", ((what, "1"),), (groups * _PREPARERS,), args, (_PREPARERS,))
 
 
-def _joined(launches: list[Launch]) -> list[Launch]:
+def _as_one(launches: list[Launch]) -> list[Launch]:
     """One kernel instead of one that rounds and one that turns."""
     if [launch.defines for launch in launches] != [(("ROUND", "1"),), (("TURN", "1"),)]:
         return launches

@@ -105,7 +105,7 @@ def tiles(x: Product, target: Target, tile: Tile, parts: int) -> list[Launch]:
     if x.window:
         a_whole = (x.window.channels, x.depth)
     b_whole = (b_row, x.inner if b_turned else b_row if x.constant else x.columns)
-    y_whole = (x.columns,) if parts > 1 else (x.columns, x.y_row, x.y_matrix)
+    y_whole = (x.columns,) if parts > 1 else (x.columns, *x.place)
     defines: Defines = (
         *x.defines(post),
         ("BM", str(tile.rows)),
@@ -165,5 +165,5 @@ def dots(x: Product, target: Target) -> list[Launch]:
     )
     sizes = (x.rows, x.columns, x.inner, x.a_matrix, b_matrix, x.a_row, b_row)
     total = (_LANES, -(-x.columns // _GROUP) * _GROUP, x.count)
-    args = (*x.operands(b), *sizes, x.y_matrix, x.y_row, *post.args)
+    args = (*x.operands(b), *sizes, *x.place, *post.args)
     return [Launch("dots", "dots", defines, total, args, (_LANES, _GROUP, 1), post.before)]
