@@ -232,13 +232,19 @@ class Compiled:
     """The same by torch.compile, which makes CUDA graphs of what it has compiled."""
 
     def __init__(self, torch: Any, model: onnx.ModelProto, given: Network, **how: bool) -> None:
+        from torch.fx.experimental.proxy_tensor import make_fx
+
         self.torch = torch
-        self.module = torch.compile(module(torch, model, **how).cuda(), mode="reduce-overhead")
         known = {t.name for t in model.graph.initializer}
         self.inputs = [given.values[i.name] for i in model.graph.input if i.name not in known]
+        # As a graph of tensors' operations: in the module's own Python the compiler would stop
+        # between nodes.
+        with torch.no_grad():
+            traced = make_fx(module(torch, model, **how).cuda())(*self.inputs)
+        self.module = torch.compile(traced, mode="reduce-overhead", dynamic=False)
 
     def run(self) -> None:
-        with self.torch.inference_mode():
+        with self.torch.no_grad():
             self.output = self.module(*self.inputs)
         self.torch.cuda.synchronize()
 
