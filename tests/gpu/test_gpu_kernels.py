@@ -22,11 +22,11 @@ pytestmark = pytest.mark.foreign  # OpenCL drivers are
 NUMBERS = {
     "bvlc_alexnet": (15, 9),
     "densenet121": (186, 14),
-    "inception_v1": (85, 9),
-    "inception_v2": (95, 9),
+    "inception_v1": (76, 8),
+    "inception_v2": (87, 8),
     "resnet50": (58, 11),
     "shufflenet": (76, 19),
-    "squeezenet": (40, 7),
+    "squeezenet": (32, 6),
     "vgg19": (26, 6),
     "zfnet512": (15, 7),
 }

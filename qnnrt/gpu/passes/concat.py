@@ -7,7 +7,6 @@ from itertools import accumulate
 
 from ..ir import Ir, Node, Value
 from ..ops import takes_line
-from ..ops.sizes import axis_of
 from ..target import Target
 
 __all__ = ["write_in_place"]
@@ -44,7 +43,8 @@ def _parts(
 ) -> list[tuple[Value, Node]] | None:
     """Each operand with its writer; None where one of them has to be copied."""
     y = node.outputs[0]
-    if node.post or len(node.outputs) != 1 or axis_of(node, len(y.shape)) != len(y.shape) - 1:
+    rank = len(y.shape)
+    if node.post or len(node.outputs) != 1 or int(node.params["axis"]) % rank != rank - 1:
         return None
     found = []
     for value in node.inputs:
