@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CAPABILITIES", "Backend", "BackendVersion"]
 
+_FOLDER: Final = str(Path(__file__).parents[1] / "lib")
 #: Backends that have a name -> the library of this package that they would be in.
 LIBRARIES: Final = {
     "cpu": "libQnnCpu.so",
@@ -46,13 +47,13 @@ def library_path(name: str | os.PathLike[str]) -> str:
             f"unknown backend {text!r}: use {', '.join(map(repr, LIBRARIES))} or the path of a QNN "
             "backend library"
         )
-    path = Path(__file__).parents[1] / "lib" / LIBRARIES[text]
-    if not path.exists():
+    path = os.path.join(_FOLDER, LIBRARIES[text])
+    if not os.path.exists(path):
         raise BackendNotFoundError(
             f"backend {text!r} is not part of this version of qnnrt: give the path of a vendor "
             "library instead, or use 'cpu', 'htp' or 'lpai'"
         )
-    return str(path)
+    return path
 
 
 def open_library(
