@@ -125,6 +125,29 @@ def test_transpose_convolution_matches_its_definition(seed: int, kernels: str, r
 
 
 @pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize(
+    ("group", "cin", "cout"),
+    [(64, 1, 1), (48, 1, 1), (37, 1, 1), (33, 1, 2), (35, 2, 3), (100, 3, 1), (6, 5, 17)],
+)
+def test_transpose_convolution_of_many_groups(
+    group: int, cin: int, cout: int, kernels: str
+) -> None:
+    """Depthwise ones, and others in groups that do not fill a vector."""
+    r = np.random.default_rng(group)
+    x = r.standard_normal((2, 5, 4, group * cin), np.float32)
+    w = r.standard_normal((3, 4, group * cin, cout), np.float32)
+    bias = r.standard_normal(group * cout).astype(np.float32)
+    params = {"stride": u32(2, 2), "pad_amount": pairs((1, 0), (0, 1)), "group": group}
+    expected = reference.of("TransposeConv2d", [x, w, bias], params)
+    for static in ((1, 2), ()):
+        (got,) = run_op(
+            "TransposeConv2d", [x, w, bias], [expected.shape], params, static=static,
+            kernels=kernels,
+        )  # fmt: skip
+        close(got, expected)
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("rank", [2, 3])
 def test_the_shape_of_its_output_says_a_transpose_convolutions_padding(
     rank: int, kernels: str

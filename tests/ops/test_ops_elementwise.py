@@ -123,6 +123,15 @@ def test_integer_division_has_an_answer_for_everything() -> None:
     np.testing.assert_array_equal(got, [0, -1, 1, 0, 0])
 
 
+def test_whole_powers_of_any_sign() -> None:
+    x = np.array([-np.inf, -2.5, -1e-15, -0.0, 0.0, 1.5, 1e14, np.inf, np.nan], np.float32)
+    for power in (2, 3, 4):
+        (got,) = run_op("ElementWisePower", [x, np.float32([power])], [x.shape])
+        with np.errstate(over="ignore", under="ignore"):
+            np.testing.assert_allclose(got, x**power, rtol=3e-7)
+            np.testing.assert_array_equal(np.signbit(got), np.signbit(x**power))
+
+
 def test_nan_wins_in_maximum_and_minimum() -> None:
     x = np.array([np.nan, 1, np.nan, 2], np.float32)
     y = np.array([1, np.nan, np.nan, 1], np.float32)

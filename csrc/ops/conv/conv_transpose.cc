@@ -103,7 +103,18 @@ class TransposeConv final : public PackedConv {
   }
 
  private:
-  TransposeConv(const Node& node, const ConvGeometry& g) : PackedConv(node, g) {
+  // As many groups as a panel of the product has columns for go through it as one, with zeros where
+  // an input channel is of another group: a group by itself would fill the panel with zeros, too.
+  static ConvGeometry Joined(ConvGeometry g) {
+    const int64_t most = static_cast<int64_t>(Simd().columns) / g.cout_per_group();
+    int64_t joined = std::max<int64_t>(1, std::min(most, g.group));
+    while (g.group % joined != 0) --joined;
+    g.group /= joined;
+    return g;
+  }
+
+  TransposeConv(const Node& node, const ConvGeometry& g)
+      : PackedConv(node, Joined(g)), joined_(static_cast<size_t>(g.group / g_.group)) {
     // Output pixel o gets input pixel i through tap k when o = i * stride - pad + k.
     depths_ = AllResidues(0);
     heights_ = AllResidues(1);
@@ -159,17 +170,19 @@ class TransposeConv final : public PackedConv {
   }
 
   std::string Layout() const override {
-    return PanelLayout("transposed convolution of " + std::to_string(g_.group) + " groups in " +
+    return PanelLayout("transposed convolution of " + std::to_string(g_.group) + " x " +
+                           std::to_string(joined_) + " groups in " +
                            std::to_string(phases_.size()) + " phases",
                        static_cast<size_t>(g_.taps() * g_.cin_per_group()),
                        static_cast<size_t>(g_.cout_per_group()));
   }
 
-  // Weights are [kernel.., input channels, output channels of a group]. A phase's taps are not
-  // evenly spaced in it, so each panel is filled tap by tap.
+  // Weights are [kernel.., input channels, output channels of a group of the node]. A phase's taps
+  // are not evenly spaced in it, so each panel is filled tap by tap.
   void Pack(const float* weights, float* packed, const Threads&) const override {
     const size_t depth = static_cast<size_t>(g_.cin_per_group());
     const size_t n = static_cast<size_t>(g_.cout_per_group()), nr = Simd().columns;
+    const size_t own_n = n / joined_, own_depth = depth / joined_;
     for (size_t group = 0; group < static_cast<size_t>(g_.group); ++group) {
       for (const Phase& phase : phases_) {
         float* out = packed + group * group_floats_ + phase.packed_offset;
@@ -179,11 +192,12 @@ class TransposeConv final : public PackedConv {
             const float* from =
                 weights +
                 (static_cast<size_t>(tap.kernel) * static_cast<size_t>(g_.cin) + group * depth) *
-                    n +
-                n0;
+                    own_n;
             for (size_t k = 0; k < depth; ++k, out += nr) {
-              std::copy_n(from + k * n, columns, out);
-              std::fill(out + columns, out + nr, 0.0f);
+              std::fill(out, out + nr, 0.0f);
+              const size_t first = k / own_depth * own_n;  // column of its group
+              const size_t begin = std::max(n0, first), end = std::min(n0 + columns, first + own_n);
+              for (size_t j = begin; j < end; ++j) out[j - n0] = from[k * own_n + j - first];
             }
           }
         }
@@ -191,6 +205,7 @@ class TransposeConv final : public PackedConv {
     }
   }
 
+  const size_t joined_;  // groups of the node in one of g_
   std::vector<Residues> depths_, heights_, widths_;
   std::vector<Phase> phases_;
 };
