@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -396,6 +398,30 @@ def test_the_death_of_the_process_is_one_error(monkeypatch: pytest.MonkeyPatch) 
         importer.load(_einsum())
     monkeypatch.undo()
     assert importer.load(_einsum()).outputs == ["y"]
+
+
+@pytest.mark.parametrize(
+    ("program", "clock", "text"),
+    [
+        ("while True: pass", 60.0, r"within 1 s of processor time$"),
+        ("import time; time.sleep(2.5)", 60.0, None),  # as where others have the processor
+        ("import time; time.sleep(60)", 0.3, r"within 0\.3 s$"),
+    ],
+)
+def test_the_process_has_seconds_of_a_processor(
+    program: str, clock: float, text: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = [sys.executable, "-I", "-S", "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        monkeypatch.setattr(child, "_SECONDS", 1.0)
+        limit = child._Limit(process, clock)
+        if text is None:
+            limit.wait(process.stdout, False)  # its end
+        else:
+            with pytest.raises(child._Lost, match=text):
+                limit.wait(process.stdout, False)
+        process.kill()
 
 
 def test_without_an_interpreter_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,15 +27,37 @@ from ..budget import Budget
 from .nodes import Unsupported
 
 _MIB = 2**20
-#: What the process may take: address space beside the constants, and seconds for one request.
-_ADDRESS_SPACE, _SECONDS = 1024 * _MIB, 10.0
+#: What the process may take: address space beside the constants, and for one request seconds of a
+#: processor, and of the clock: on a loaded machine it waits for a processor most of the time.
+_ADDRESS_SPACE, _SECONDS, _CLOCK_SECONDS = 1024 * _MIB, 10.0, 60.0
 #: The longest body of a function; constants are measured by the budget.
 _LONGEST_BODY = 4 * _MIB
-_START_SECONDS = 30.0
 
 
 class _Lost(Exception):
     """The process is gone, or was given up; the text says why."""
+
+
+class _Limit:
+    """Of the time for one answer."""
+
+    def __init__(self, process: subprocess.Popen[bytes], clock: float) -> None:
+        self._process = process
+        self._clock, self._deadline = clock, time.monotonic() + clock
+        self._most = _processor_seconds(process) + _SECONDS
+
+    def wait(self, pipe: IO[bytes], writing: bool) -> None:
+        """Until the pipe can be written to or read from."""
+        poll = select.poll()
+        poll.register(pipe.fileno(), select.POLLOUT if writing else select.POLLIN)
+        while True:
+            left = self._deadline - time.monotonic()
+            if left <= 0:
+                raise _Lost(f"it does not end within {self._clock:g} s")
+            if poll.poll(math.ceil(1000 * min(left, 0.5))):
+                return
+            if _processor_seconds(self._process) > self._most:
+                raise _Lost(f"it does not end within {_SECONDS:g} s of processor time")
 
 
 class Child:
@@ -94,16 +116,16 @@ class Child:
         assert process is not None
         assert process.stdin is not None
         assert process.stdout is not None
-        deadline = time.monotonic() + max(min(_SECONDS, self.budget.seconds_left), 0.1)
+        limit = _Limit(process, max(min(_CLOCK_SECONDS, self.budget.seconds_left), 0.1))
         header = [longest, len(parts), *map(len, parts)]
-        _write(process, process.stdin, _numbers(header), deadline)
+        _write(process, process.stdin, _numbers(header), limit)
         for part in parts:
-            _write(process, process.stdin, part, deadline)
-        (count,) = _received(process, process.stdout, 1, deadline)
-        sizes = _received(process, process.stdout, count, deadline) if count < 2**16 else ()
+            _write(process, process.stdin, part, limit)
+        (count,) = _received(process, process.stdout, 1, limit)
+        sizes = _received(process, process.stdout, count, limit) if count < 2**16 else ()
         if not sizes or sum(sizes) > longest + 4096:
             raise _Lost("its answer is too long")
-        return [_read(process, process.stdout, size, deadline) for size in sizes]
+        return [_read(process, process.stdout, size, limit) for size in sizes]
 
     def _start(self) -> None:
         source = resources.files(__package__).joinpath("child_main.py").read_text("utf-8")
@@ -131,7 +153,7 @@ class Child:
         assert process.stdout is not None
         os.set_blocking(process.stdin.fileno(), False)
         os.set_blocking(process.stdout.fileno(), False)
-        if _received(process, process.stdout, 1, time.monotonic() + _START_SECONDS) != (_HELLO,):
+        if _received(process, process.stdout, 1, _Limit(process, _CLOCK_SECONDS)) != (_HELLO,):
             raise _Lost(f"{process.args[0]!r} is no Python interpreter")  # type: ignore[index]
 
 
@@ -165,16 +187,16 @@ def _numbers(values: Sequence[int]) -> bytes:
 
 
 def _received(
-    process: subprocess.Popen[bytes], pipe: IO[bytes], count: int, deadline: float
+    process: subprocess.Popen[bytes], pipe: IO[bytes], count: int, limit: _Limit
 ) -> tuple[int, ...]:
-    data = _read(process, pipe, 8 * count, deadline)
+    data = _read(process, pipe, 8 * count, limit)
     return tuple(int.from_bytes(data[i : i + 8], "little") for i in range(0, len(data), 8))
 
 
-def _write(process: subprocess.Popen[bytes], pipe: IO[bytes], data: bytes, deadline: float) -> None:
+def _write(process: subprocess.Popen[bytes], pipe: IO[bytes], data: bytes, limit: _Limit) -> None:
     rest = memoryview(data)
     while rest:
-        _wait(process, pipe, True, deadline)
+        limit.wait(pipe, True)
         try:
             rest = rest[os.write(pipe.fileno(), rest[: 2**16]) :]
         except BlockingIOError:
@@ -183,10 +205,10 @@ def _write(process: subprocess.Popen[bytes], pipe: IO[bytes], data: bytes, deadl
             raise _Lost(_end(process)) from None
 
 
-def _read(process: subprocess.Popen[bytes], pipe: IO[bytes], size: int, deadline: float) -> bytes:
+def _read(process: subprocess.Popen[bytes], pipe: IO[bytes], size: int, limit: _Limit) -> bytes:
     found = bytearray()
     while len(found) < size:
-        _wait(process, pipe, False, deadline)
+        limit.wait(pipe, False)
         try:
             got = os.read(pipe.fileno(), min(size - len(found), 2**20))
         except BlockingIOError:
@@ -197,14 +219,14 @@ def _read(process: subprocess.Popen[bytes], pipe: IO[bytes], size: int, deadline
     return bytes(found)
 
 
-def _wait(
-    process: subprocess.Popen[bytes], pipe: IO[bytes], writing: bool, deadline: float
-) -> None:
-    poll = select.poll()
-    poll.register(pipe.fileno(), select.POLLOUT if writing else select.POLLIN)
-    left = deadline - time.monotonic()
-    if left <= 0 or not poll.poll(math.ceil(1000 * left)):
-        raise _Lost(f"it does not end within {_SECONDS:g} s")
+def _processor_seconds(process: subprocess.Popen[bytes]) -> float:
+    """That it has taken, in user mode and in the kernel; 0 where it is gone."""
+    try:
+        with open(f"/proc/{process.pid}/stat", encoding="ascii", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _end(process: subprocess.Popen[bytes]) -> str:
