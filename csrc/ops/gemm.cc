@@ -175,7 +175,7 @@ void MultiplyRows(GemmTile tile, const float* a, size_t lda, size_t rows, float*
   tile.a_stride = kMaxTileRows;
   tile.taps = 1;
   tile.c = to;
-  const size_t tiles = (rows + simd.rows - 1) / simd.rows;
+  const size_t tiles = FetchingTiles(rows);
   for (size_t m = 0; m < rows; m += simd.rows) {
     tile.rows = std::min(simd.rows, rows - m);
     for (size_t i = 0; i < tile.rows; ++i) {

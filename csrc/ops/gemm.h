@@ -74,6 +74,12 @@ GemmUnits CutGemm(const GemmShape& shape, int threads);
 // columns have equal results.
 void RunRow(const GemmShape& shape, size_t first, size_t end, const float* a, float* c);
 
+// Of so many rows, the tiles that fetch a share of what is read next.
+inline size_t FetchingTiles(size_t rows) {
+  const size_t whole = rows / Simd().rows, rest = rows % Simd().rows;
+  return std::max<size_t>(1, whole + (rest >= kFetchingRows ? 1 : 0));
+}
+
 // Has the tile fetch its share, the `index`-th of `tiles`, of a panel with as many rows as its own.
 inline void FetchShare(const float* panel, size_t index, size_t tiles, GemmTile* tile) {
   tile->ahead_step = (Simd().columns * sizeof(float) + tiles - 1) / tiles;
@@ -121,8 +127,7 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
   // Each tile of rows fetches a share of the next slab. Of weights that a core's own cache holds
   // few rows fetch none.
   constexpr size_t kOwnCache = 512 * 1024;  // floats
-  const size_t rest = (m1 - m0) % mr;
-  const size_t tiles = std::max<size_t>(1, (m1 - m0) / mr + (rest >= kFetchingRows ? 1 : 0));
+  const size_t tiles = FetchingTiles(m1 - m0);
   const bool fetches =
       shape.in_place == nullptr && (m1 - m0 >= kFetchingRows || k * shape.n > kOwnCache);
 

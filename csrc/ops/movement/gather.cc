@@ -73,9 +73,8 @@ size_t PickRun(const Picks& run, const void* indices, size_t count, char* out) {
   const Index* index = static_cast<const Index*>(indices);
   const size_t bytes = kBytes != 0 ? kBytes : run.bytes;
   for (size_t i = 0; i < count; ++i) {
-    int64_t at = static_cast<int64_t>(index[i]);
-    at += at < 0 ? static_cast<int64_t>(run.size) : 0;
-    if (static_cast<uint64_t>(at) >= run.size) return i;
+    const int64_t at = InAxis(index[i], run.size);
+    if (at < 0) return i;
     const size_t place = i * run.step + static_cast<size_t>(at) * run.scale;
     std::memcpy(out + i * bytes, run.from + place * bytes, bytes);
   }

@@ -10,6 +10,13 @@
 
 namespace qnnrt {
 
+// In [0, size); -1 when there is no such element.
+inline int64_t InAxis(int64_t index, size_t size) {
+  const int64_t n = static_cast<int64_t>(size);
+  if (index < 0) index += n;
+  return index >= 0 && index < n ? index : -1;
+}
+
 class IndexReader {
  public:
   explicit IndexReader(Qnn_DataType_t type) : type_(type) {}
@@ -23,13 +30,7 @@ class IndexReader {
         return static_cast<const int32_t*>(data)[i];
     }
   }
-  // In [0, size); -1 when there is no such element.
-  int64_t At(const void* data, size_t i, size_t size) const {
-    const int64_t n = static_cast<int64_t>(size);
-    int64_t index = At(data, i);
-    if (index < 0) index += n;
-    return index >= 0 && index < n ? index : -1;
-  }
+  int64_t At(const void* data, size_t i, size_t size) const { return InAxis(At(data, i), size); }
 
  private:
   Qnn_DataType_t type_;
