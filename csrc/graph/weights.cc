@@ -7,6 +7,7 @@
 #include "abi/qnn_errors.h"
 #include "graph/binary/binary.h"
 #include "graph/binary/io.h"
+#include "graph/node_text.h"
 #include "ops/blocked_layout.h"
 #include "ops/op.h"
 #include "ops/rules.h"
@@ -41,59 +42,29 @@ namespace {
 
 // What bytes that a kernel packs may depend on: all of a node but its name, what is fused to it,
 // and the shapes of tensors without data.
-class NodeText {
- public:
-  NodeText(const Node& node, const Threads& threads) : threads_(threads) {
-    const OpDef* def = FindOp(node.type);
-    out_.Text(node.package);
-    out_.Text(node.type);
-    for (const Param& param : node.params) {
-      out_.Text(param.name);
-      std::visit([this](const auto& value) { Value(value); }, param.value);
-    }
-    // Behind those of the op are operands of what is fused.
-    const size_t inputs =
-        std::min(node.inputs.size(), def == nullptr ? SIZE_MAX : def->inputs.size());
-    for (size_t i = 0; i < inputs; ++i) Port(node.inputs[i]);
-    for (const Tensor* tensor : node.outputs) Port(tensor);
-  }
-  std::vector<uint8_t> Take() { return out_.Take(); }
-
- private:
-  void Value(int64_t value) { out_.Put(value); }
-  void Value(double value) { out_.Put(value); }
-  void Value(bool value) { out_.Put(static_cast<uint8_t>(value)); }
-  void Value(const std::string& value) { out_.Text(value); }
-  void Value(const Tensor& value) { Port(&value); }
-
-  template <typename T>
-  void List(const std::vector<T>& values) {
-    out_.Put(static_cast<uint32_t>(values.size()));
-    out_.Bytes(values.data(), values.size() * sizeof(T));
-  }
-
-  void Port(const Tensor* tensor) {
-    out_.Put(static_cast<uint8_t>(tensor != nullptr));
+std::vector<uint8_t> TextOf(const Node& node, const Threads& threads) {
+  ByteWriter out;
+  const auto port = [&](const Tensor* tensor) {
+    out.Put(static_cast<uint8_t>(tensor != nullptr));
     if (tensor == nullptr) return;
-    out_.Put(static_cast<uint32_t>(tensor->dtype));
-    out_.Put(static_cast<uint32_t>(tensor->shape.size()));
-    const Quantization& q = tensor->quantization;
-    out_.Put(q.axis);
-    out_.Put(q.bitwidth);
-    List(q.scales);
-    List(q.offsets);
-    List(q.block);
+    PutElements(*tensor, &out);
+    out.Put(static_cast<uint32_t>(tensor->shape.size()));
     const bool known = tensor->is_static() && tensor->data->there();
-    out_.Put(static_cast<uint8_t>(known));
+    out.Put(static_cast<uint8_t>(known));
     if (!known) return;
-    List(tensor->shape);
-    const Digest& digest = tensor->data->digest(threads_);
-    out_.Bytes(digest.data(), sizeof(digest));
-  }
-
-  const Threads& threads_;
-  ByteWriter out_;
-};
+    PutShape(*tensor, &out);
+    PutData(*tensor, threads, &out);
+  };
+  PutOp(
+      node, [&](const Tensor& value) { port(&value); }, &out);
+  // Behind those of the op are operands of what is fused.
+  const OpDef* def = FindOp(node.type);
+  const size_t inputs =
+      std::min(node.inputs.size(), def == nullptr ? SIZE_MAX : def->inputs.size());
+  for (size_t i = 0; i < inputs; ++i) port(node.inputs[i]);
+  for (const Tensor* tensor : node.outputs) port(tensor);
+  return out.Take();
+}
 
 }  // namespace
 
@@ -106,7 +77,7 @@ void WeightRecorder::SetNode(size_t number, const Node& node) {
 
 ContentKey WeightRecorder::KeyOf(size_t input, uint64_t size, const std::string& layout,
                                  const std::string& from) {
-  if (node_text_.empty()) node_text_ = NodeText(*of_, threads_).Take();
+  if (node_text_.empty()) node_text_ = TextOf(*of_, threads_);
   ByteWriter text;
   text.Put(static_cast<uint64_t>(input));
   text.Put(static_cast<uint64_t>(std::count(asked_.begin(), asked_.end(), input)));

@@ -12,19 +12,19 @@ from qnnrt import Session
 from qnnrt.model import Model, Node, Quantization, Tensor
 from support.one_node import u32
 
-SHAPE = (4, 80)  # 1,280 bytes
+SHAPE = (4, 80)
 
 
 class Twins:
     """A model with two of everything: y = f(x * a) * f(x * b)."""
 
-    def __init__(self, f: str = "ElementWiseMaximum") -> None:
+    def __init__(self, f: str = "ElementWiseMaximum", shape: tuple[int, ...] = SHAPE) -> None:
         rng = np.random.default_rng(0)
-        self.x = rng.standard_normal(SHAPE, np.float32)
-        self.a, self.b = rng.standard_normal((2, *SHAPE), np.float32)
+        self.x = rng.standard_normal(shape, np.float32)
+        self.a, self.b = rng.standard_normal((2, *shape), np.float32)
         self.b[...] = self.a
         self.f = f
-        self.limits = [np.full(SHAPE, 0.25, np.float32) for _ in range(2)]
+        self.limits = [np.full(shape, 0.25, np.float32) for _ in range(2)]
         self.outputs = ["y"]
         self.names = ["f0", "f1"]
 
@@ -32,7 +32,7 @@ class Twins:
         model = Model("twins")
         constants = {"a": self.a, "b": self.b, "limit0": self.limits[0], "limit1": self.limits[1]}
         for name in ("x", "p0", "p1", "q0", "q1", "y"):
-            model.tensors[name] = Tensor(name, SHAPE, np.dtype(np.float32))
+            model.tensors[name] = Tensor(name, self.x.shape, np.dtype(np.float32))
         for name, data in constants.items():
             model.tensors[name] = Tensor(name, data.shape, data.dtype, data)
         for i, factor in enumerate("ab"):
@@ -63,11 +63,16 @@ def ran(twins: Twins, **options: Any) -> list[str]:
         return steps(session)
 
 
-def test_equal_nodes_run_once_and_those_behind_them() -> None:
-    assert ran(Twins()) == ["ElementWiseMultiply", "ElementWiseMaximum", "ElementWiseMultiply"]
+@pytest.mark.parametrize("rows", [4, 400])  # constants that are copied, and those that are lent
+def test_equal_nodes_run_once_and_those_behind_them(rows: int) -> None:
+    assert ran(Twins(shape=(rows, 80))) == [
+        "ElementWiseMultiply",
+        "ElementWiseMaximum",
+        "ElementWiseMultiply",
+    ]
 
 
-@pytest.mark.parametrize("at", [(0, 0), (3, 79)])  # within the first bytes, and behind them
+@pytest.mark.parametrize("at", [(0, 0), (3, 79)])
 def test_constants_that_differ_in_one_value_stay_two(at: tuple[int, int]) -> None:
     twins = Twins()
     twins.b[at] += 1

@@ -212,8 +212,9 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
   QNNRT_RETURN_IF_ERROR(
       run(PassLevel::kAll, "fuse activations", [&](int* n) { return FuseActivations(graph, n); }));
   // Last: what has one reader can be fused into it.
-  QNNRT_RETURN_IF_ERROR(run(kPortable, "merge equal nodes",
-                            [&](int* n) { return MergeEqualNodes(graph, floats.kept, n); }));
+  QNNRT_RETURN_IF_ERROR(run(kPortable, "merge equal nodes", [&](int* n) {
+    return MergeEqualNodes(graph, threads, floats.kept, n);
+  }));
   QNNRT_RETURN_IF_ERROR(
       run(kConstants, "remove dead nodes", [&](int* n) { return RemoveDeadNodes(graph, n); }));
   return Status::Ok();

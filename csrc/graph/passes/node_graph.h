@@ -137,7 +137,7 @@ Status FuseTables(NodeGraph* graph, const Threads& threads, const FloatStorage& 
                   int* changes);  // functions of one fixed-point number
 Status FuseActivations(NodeGraph* graph,
                        int* changes);  // activation and residual add into the producer
-Status MergeEqualNodes(NodeGraph* graph, const KeptFloats* kept,
+Status MergeEqualNodes(NodeGraph* graph, const Threads& threads, const KeptFloats* kept,
                        int* changes);  // that compute the same from the same
 Status RemoveDeadNodes(NodeGraph* graph, int* changes);
 
