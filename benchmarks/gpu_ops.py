@@ -52,6 +52,8 @@ MORE_THAN_BYTES = {
         PRODUCTS,
     ),
     **dict.fromkeys(("Gru", "Lstm"), "products, a step of time after the other"),
+    "GridSample": "points are anywhere",
+    "HadamardTransform": "rounds over all of the memory",
     "TopK": PAIRS,
     **dict.fromkeys(("DepthWiseConv1d", "DepthWiseConv2d", "PoolAvg3d", "PoolMax3d"), WINDOWS),
     "ScatterElements": "elements are written in the indices' order, line by line",
