@@ -173,6 +173,7 @@ def ways(x: Product, target: Target, local_bytes: int, *, grouped: bool) -> list
         if block.items <= raw.max_work_group_size and block.local_bytes <= local_bytes
         if block.rows * block.line <= most * block.copying
         for parts in PARTS
+        # Slices have two steps, but the last one; parts have four of these turns.
         if _steps(x, block) >= (4 * parts if parts > 1 else 1) * (2 * block.slices - 1)
     ]
     return [(block, parts) for _, block, parts in sorted(found, key=lambda way: way[0])]
