@@ -51,6 +51,9 @@ MORE_THAN_BYTES = {
          "TransposeConv3d"),
         PRODUCTS,
     ),
+    **dict.fromkeys(("Gru", "Lstm"), "products, a step of time after the other"),
+    "GridSample": "points are anywhere",
+    "HadamardTransform": "rounds over all of the memory",
     "TopK": PAIRS,
     **dict.fromkeys(("DepthWiseConv1d", "DepthWiseConv2d", "PoolAvg3d", "PoolMax3d"), WINDOWS),
     "ScatterElements": "elements are written in the indices' order, line by line",
@@ -289,6 +292,8 @@ def windows(size: Size) -> Iterator[Trial]:
     yield Trial("RoiAlign", [x, boxes, np.zeros(16, I32)], [(16, 7, 7, c)],
                 {"img_size_ratio": np.ones(2, F32), "num_samples_y": 2, "num_samples_x": 2},
                 static=(1, 2))  # fmt: skip
+    grid = np.random.default_rng(4).random((1, side, side, 2), F32) * F32.type(2) - F32.type(1)
+    yield Trial("GridSample", [x, grid], [x.shape])
     line = size.array(1, size.rows, c)
     one = {"stride": 1, "pad_amount": u32(1, 1)}
     ring2 = {"stride": u32(1, 1), "pad_amount": np.ones((2, 2), np.uint32)}
@@ -313,10 +318,21 @@ def products(size: Size) -> Iterator[Trial]:
     x = size.array(1, heads, length, width)
     angles = [size.array(1, length, width // 2) for _ in range(2)]
     yield Trial("RotaryEmbedding", [x, *angles], [x.shape])
+    yield Trial("HadamardTransform", [size.matrix], [(size.rows, size.columns)])
+
+
+def recurrent(size: Size) -> Iterator[Trial]:
+    steps = features = 16
+    batch = max(1, size.n // steps // features)
+    x = size.array(steps, batch, features)
+    w, bias = size.array(features, features) / F32.type(16), size.array(features)
+    ends = [(steps, batch, features), *[(batch, features)] * 2]
+    yield Trial("Lstm", [x, *[w] * 6, *[bias] * 3], ends, {"time_major": True}, tuple(range(1, 10)))
+    yield Trial("Gru", [x, *[w] * 6], ends[:2], static=tuple(range(1, 7)))
 
 
 GROUPS: tuple[Callable[[Size], Iterator[Trial]], ...] = (
-    elementwise, reductions, norms, moves, gathers, windows, products,
+    elementwise, reductions, norms, moves, gathers, windows, products, recurrent,
 )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ SMALL = tiles.Tile(16, 32, 8, 4, 4, 1.0)
 OBLONG = tiles.Tile(32, 32, 16, 8, 4, 1.0)
 FLAT = tensor.Block(32, 64, 64, 1, 2, 2)
 UPRIGHT = tensor.Block(64, 32, 64, 2, 1, 3)
+SLICED = tensor.Block(32, 32, 64, 1, 1, 2, slices=3)
 
 
 def main() -> None:
@@ -43,7 +44,7 @@ def main() -> None:
     half = [matmul.product(4, np.float16), conv.convolution(60, np.float16)]
     half += [matmul.product(seed, np.float16) for seed in (1, 7)]
     half.append(conv.convolution(13, np.float16))
-    for block, parts in ((FLAT, 1), (UPRIGHT, 2)):
+    for block, parts in ((FLAT, 1), (UPRIGHT, 2), (SLICED, 1)):
         run(functools.partial(tensor.make, block=block, parts=parts), half)
     run(functools.partial(tensor.make, block=FLAT, parts=1), cases[:2], rtol=2e-3)
     w = normal(9, 44)

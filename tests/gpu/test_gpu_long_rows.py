@@ -172,6 +172,8 @@ def test_norms_of_long_rows(dtype: Any) -> None:
         case("RmsNorm", [x, scales[0]], [x.shape], last, static=(1,)),
         case("RmsNorm", [y], [y.shape], {"axes": u32(0, 2), "epsilon": 1e-5}),
         case("L2Norm", [x.T.copy()], [x.T.shape], {"axes": u32(0)}),
+        case("L2Norm", [normal(2, 1100, 9, 16, dtype=dtype)], [(2, 1100, 9, 16)],
+             {"axes": u32(1)}, then=[("Relu", {})]),
         case("L2Norm", [x], [x.shape], {"axes": u32(1)}),
         case("InstanceNorm", [image, *short], [image.shape], {"epsilon": 1e-5}, static=(1, 2)),
         case("InstanceNorm", [image, *short], [image.shape], across, static=(1, 2)),

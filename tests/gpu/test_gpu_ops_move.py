@@ -169,6 +169,8 @@ def test_one_hot() -> None:
     x = np.int32([[1, -1, 7], [0, 3, -9]])
     against_cpu(
         case("OneHot", [x], [(2, 3, 4)], {"depth": 4}, dtype=np.float32),
+        case("OneHot", [x], [(2, 3, 6)], {"depth": 6, "on_value": 7}, dtype=np.uint8),
+        case("OneHot", [x], [(2, 3, 5)], {"depth": 5}, dtype=np.float32),
         case("OneHot", [x.astype(np.int64)], [(2, 4, 3)],
              {"depth": 4, "axis": 1, "on_value": 5, "off_value": -3}, dtype=np.int64),
         case("OneHot", [x.astype(np.uint32)], [(4, 2, 3)], {"depth": 4, "axis": 0},

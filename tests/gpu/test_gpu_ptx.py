@@ -60,7 +60,9 @@ def used(x: Product, block: tensor.Block, folder: Path, parts: int = 1) -> list[
 @pytest.mark.parametrize("block", tensor.BLOCKS, ids=str)
 def test_every_block_fits_a_device(block: tensor.Block, dtype: Any, tmp_path: Path) -> None:
     if block.local_bytes > SHARED:  # ptxas takes that from a driver alone
-        block = dataclasses.replace(block, stages=SHARED * block.stages // block.local_bytes)
+        fewer = "line" if block.slices > 1 else "stages"
+        fits = getattr(block, fewer) * SHARED // block.local_bytes
+        block = dataclasses.replace(block, **{fewer: fits})
     for usage in used(product(dtype, turned=(False, True)), block, tmp_path):
         assert usage.spilled == 0
         assert usage.local_bytes == block.local_bytes

@@ -38,6 +38,9 @@ DEEP = tensor.Block(64, 32, 128, 2, 1, 4)
 #: The next words are loaded early: with one step a stage, and with several.
 FLAT_AHEAD = tensor.Block(32, 64, 32, 1, 2, 4, ahead=True)
 DEEP_AHEAD = tensor.Block(64, 32, 128, 2, 1, 2, ahead=True)
+#: Slices of the sum, and some that are ahead.
+SLICED = tensor.Block(32, 64, 64, 1, 2, 3, slices=3)
+SLICED_AHEAD = tensor.Block(64, 32, 128, 2, 1, 2, ahead=True, slices=2)
 #: Four warps multiply together: one group of them, and two, of two blocks each.
 FOUR = tensor.Block(64, 64, 128, 4, 1, 3, grouped=True)
 EIGHT = tensor.Block(256, 64, 128, 8, 1, 4, grouped=True)
@@ -92,6 +95,8 @@ def product(
         (DEEP, [(1, 1, 1), SIZES[3]]),
         (FLAT_AHEAD, SIZES),
         (DEEP_AHEAD, [(1, 1, 1), *SIZES[2:]]),
+        (SLICED, SIZES),
+        (SLICED_AHEAD, [(1, 1, 1), *SIZES[2:]]),
     ],
 )
 def test_whole_numbers_are_exact(
@@ -118,6 +123,21 @@ def test_whole_numbers_of_four_warps_together(only: Use, dtype: Any) -> None:
         cases.append(case("MatMul", [a, b], [(2, 3, 9, n)]))
     cases.append(convolution((1, 7, 9, 8), (3, 3, 4), 10, dtype, pad=1, group=2))
     exactly(*cases)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("parts", [1, 2])
+def test_slices_of_sums_of_several_steps(only: Use, parts: int, dtype: Any) -> None:
+    """Of as many steps, of fewer at the end, and of none; with what is behind a product."""
+    only(SLICED, parts)
+    a, w, bias = (numbers(*s, dtype=dtype) for s in ((37, 500), (70, 500), (70,)))
+    exactly(
+        case("FullyConnected", [a, w, bias], [(37, 70)], static=[1, 2], then=[("Relu", {})]),
+        convolution((2, 9, 7, 16), (3, 3, 16), 40, dtype, pad=1),
+        convolution((1, 7, 9, 8), (3, 3, 4), 70, dtype, pad=1, group=2),
+        product((33, 65, 136), (False, False), dtype),
+    )
 
 
 @pytest.mark.slow

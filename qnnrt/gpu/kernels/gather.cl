@@ -78,19 +78,34 @@ __kernel void KERNEL(gather_nd)(__global const UNIT* x, __global const INDEX* in
 #endif
 
 // 1 where the index says, 0 elsewhere: `inner` indices for each of the outer ones. An index outside
-// of [-depth, depth) is nowhere.
+// of [-depth, depth) is nowhere. A work item writes NEIGHBOURS elements at once, a ROW; more than
+// one where `inner` is 1 and `depth` a multiple.
 #ifdef ONLY_ONE_HOT
 __kernel void KERNEL(one_hot)(__global const INDEX* indices, __global UNIT* y, const int total,
                               const int depth, const int inner, const int on0, const int on1,
                               const int off0, const int off1) {
-  const int at = get_global_id(0);
+  const int at = get_global_id(0) * NEIGHBOURS;
   if (at >= total) return;
+#if WIDTH == 8
+  const UNIT on = (UNIT)(on0, on1), off = (UNIT)(off0, off1);
+#else
+  const UNIT on = (UNIT)on0, off = (UNIT)off0;
+#endif
+#if NEIGHBOURS == 1
   const int own = at / inner % depth;
   const long i = KERNEL(index)(indices, at / inner / depth * inner + at % inner, depth);
-#if WIDTH == 8
-  y[at] = i == own ? (UNIT)(on0, on1) : (UNIT)(off0, off1);
+  y[at] = i == own ? on : off;
 #else
-  y[at] = i == own ? (UNIT)on0 : (UNIT)off0;
+  const int pick = at / depth;
+  const int far = (int)KERNEL(index)(indices, pick, depth) - (at - pick * depth);
+  ROW all = off;
+  all.s0 = far == 0 ? on : off;
+  all.s1 = far == 1 ? on : off;
+#if NEIGHBOURS == 4
+  all.s2 = far == 2 ? on : off;
+  all.s3 = far == 3 ? on : off;
+#endif
+  *(__global ROW*)(y + at) = all;
 #endif
 }
 #endif

@@ -12,6 +12,7 @@
 //   COPY_16, _8, _4, _2(to, from, ok): so many bytes from global memory, on the way until WAIT_FOR;
 //       zeros unless ok, where from still is an address in a buffer
 //   COMMIT(): ends a batch of copies; WAIT_FOR(n): for all batches but the last n
+//   SLICE_BARRIER(): a barrier of those who work on the same terms, all of the group without SLICES
 //   WARP_BARRIER(): what the warp's work items have written to local memory, all of these see
 //   MATRICES(to, at): to[q] is word lane % 4 of 16 bytes at at(q * 8 + lane / 4)
 //   MATRICES_TURNED(to, at): to[q] is 16-bit float lane / 4 of the 16 bytes at at(q * 8 + e), for
@@ -79,6 +80,12 @@ static inline uint local_address(__local const void* p) {
 #define COPY_4(to, from, ok) COPY(4, "ca", to, from, ok)
 #define COMMIT() asm volatile("cp.async.commit_group;" ::: "memory")
 #define WAIT_FOR(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
+#ifdef SLICES
+#define SLICE_BARRIER() \
+  asm volatile("bar.sync %0, %1;" ::"r"(1 + slice), "n"(MULTIPLIERS) : "memory")
+#else
+#define SLICE_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#endif
 #define WARP_BARRIER() asm volatile("bar.warp.sync 0xffffffff;" ::: "memory")
 
 #define LDMATRIX(how, to, at)                                                            \
@@ -207,6 +214,7 @@ static inline uint rounded(uint word) {
   {}
 #define WAIT_FOR(n) \
   {}
+#define SLICE_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 #define WARP_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 #define WORD(at) memory[(at) / 4]
 #define MATRICES(to, at) \
@@ -248,7 +256,7 @@ static inline void multiply(float (*sum)[WN][4], const uint* a, const uint* b,
   barrier(CLK_LOCAL_MEM_FENCE);
 }
 #define MULTIPLY(sum, a, b) \
-  multiply(sum, a, b, exchange + id / 32 * (32 * (WM * 4 + WN * 2)), lane);
+  multiply(sum, a, b, exchange + get_local_id(0) / 32 * (32 * (WM * 4 + WN * 2)), lane);
 
 #ifdef GROUPED
 #define GROUP_READY() \

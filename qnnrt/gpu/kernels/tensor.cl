@@ -9,8 +9,14 @@
 //   GROUPED: four warps, one below the other, multiply together (ACROSS is 1, LINE 128); 32-bit
 //       floats are rounded, those of a not A_TURNED, those of b B_TURNED
 //   COPIERS: work items behind those that multiply, which copy for them
+//   SLICES: the sum's terms are cut into so many, each of which has warps and stages of its own; what
+//       they have computed is added at the end, in local memory
 #define MULTIPLIERS (DOWN * ACROSS * 32)
-#ifdef COPIERS
+#ifdef SLICES
+#define THREADS (SLICES * MULTIPLIERS)
+#define COPYING MULTIPLIERS
+#define MULTIPLIES 1
+#elif defined COPIERS
 #define THREADS (MULTIPLIERS + COPIERS)
 #define COPYING COPIERS
 #define MULTIPLIES (id < MULTIPLIERS)
@@ -45,6 +51,7 @@
 #else
 #define LOCAL_BYTES (STAGES * STAGE)
 #endif
+#define SLICE_WORDS (LOCAL_BYTES / 4)
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)
 #define BAND 8
@@ -73,13 +80,33 @@
   (((k) + lane % 4) * (size) + (x) / 4 * 128 + ((x) % 4 ^ lane % 4) * 32 + lane / 4 * 4)
 #endif
 
+#ifdef SLICES
+// What all slices have at a place of theirs.
+static inline float KERNEL(total)(__local const float* at) {
+  float sum = at[0];
+  EACH for (int s = 1; s < SLICES; ++s) sum += at[s * SLICE_WORDS];
+  return sum;
+}
+#endif
+
 __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor)(
 #include "operands.cl"
         POST_PARAMS) {
-  __local uint memory[LOCAL_BYTES / 4] __attribute__((aligned(ALIGNED)));
+#ifdef SLICES
+  __local uint all[SLICES * SLICE_WORDS] __attribute__((aligned(ALIGNED)));
+  const int slice = get_local_id(0) / MULTIPLIERS, id = get_local_id(0) % MULTIPLIERS;
+  __local uint* const memory = all + slice * SLICE_WORDS;
+#else
+  __local uint memory[SLICE_WORDS] __attribute__((aligned(ALIGNED)));
+  const int id = get_local_id(0);
+#endif
   PREPARE
-  const int id = get_local_id(0), lane = id % 32;
-  const int copier = id - (THREADS - COPYING);
+  const int lane = id % 32;
+#ifdef COPIERS
+  const int copier = id - MULTIPLIERS;
+#else
+  const int copier = id;
+#endif
 #ifdef GROUPED
   const int group_row = id / 128 * (BM / DOWN * 4), down = group_row + id / 32 % 4 * 16, across = 0;
 #else
@@ -92,8 +119,16 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
   const int m0 = (band + group % (BAND * wide) % tall) * BM;
   const int n0 = group % (BAND * wide) / tall * BN;
   const int p = get_group_id(2) / parts, part = get_group_id(2) % parts;
-  const int steps = (inner + BK - 1) / BK, share = (steps + parts - 1) / parts;
-  const int first = part * share * BK, last = min(inner, first + share * BK);
+  const int steps = (inner + BK - 1) / BK;
+#ifdef SLICES
+  // All slices take as many steps, the last ones perhaps of zeros, and meet at the same barriers.
+  const int share = (steps + parts * SLICES - 1) / (parts * SLICES);
+  const int first = (part * SLICES + slice) * share * BK, until = first + share * BK;
+  const int last = min(inner, until);
+#else
+  const int share = (steps + parts - 1) / parts;
+  const int first = part * share * BK, last = min(inner, first + share * BK), until = last;
+#endif
   a += AT_A(p) * a_matrix;
   b += AT_B(p) * b_matrix;
 
@@ -320,23 +355,23 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
 #define TURNS (STEPS == 1 ? 2 : 1)  // of stages, so that the words' buffers are constants
   uint a_words[2][WM * 4], b_words[2][WN * 2];
   EACH for (int stage = 0; stage < STAGES; ++stage) {
-    if (first + stage * BK < last) { READ(stage, first + stage * BK) }
+    if (first + stage * BK < until) { READ(stage, first + stage * BK) }
     COMMIT();
   }
   WAIT_FOR(STAGES - 1);
-  barrier(CLK_LOCAL_MEM_FENCE);
+  SLICE_BARRIER();
   WORDS(0, 0, 0)
-  for (int k0 = first; k0 < last; k0 += BK * TURNS) {
+  for (int k0 = first; k0 < until; k0 += BK * TURNS) {
     EACH for (int u = 0; u < TURNS * STEPS; ++u) {
       const int at = k0 + u / STEPS * BK;
-      if (u >= STEPS && at >= last) break;
+      if (u >= STEPS && at >= until) break;
       if (u % STEPS == STEPS - 1) {
         WAIT_FOR(STAGES - 2);
-        barrier(CLK_LOCAL_MEM_FENCE);
+        SLICE_BARRIER();
         const int free = now;
         now = now == STAGES - 1 ? 0 : now + 1;
         WORDS((u + 1) % 2, now, 0)
-        if (at + STAGES * BK < last) { READ(free, at + STAGES * BK) }
+        if (at + STAGES * BK < until) { READ(free, at + STAGES * BK) }
         COMMIT();
       } else {
         WORDS((u + 1) % 2, now, (u + 1) % STEPS)
@@ -350,11 +385,11 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
     READ(stage, first + stage * BK)
     COMMIT();
   }
-  for (int k0 = first; k0 < last; k0 += BK) {
+  for (int k0 = first; k0 < until; k0 += BK) {
     WAIT_FOR(STAGES - 2);
-    barrier(CLK_LOCAL_MEM_FENCE);
+    SLICE_BARRIER();
     // Into the place of the stage before, which all have read.
-    if (k0 + (STAGES - 1) * BK < last) {
+    if (k0 + (STAGES - 1) * BK < until) {
       const int stage = now == 0 ? STAGES - 1 : now - 1;
       READ(stage, k0 + (STAGES - 1) * BK)
     }
@@ -372,7 +407,20 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
   y += (part * (get_num_groups(2) / parts) + p) * rows * columns;
 #endif
   __local float* const out = (__local float*)memory + id / 32 * (16 * OUT_LINE);
+  WAIT_FOR(0);  // for zeros, where there are fewer steps than stages
   barrier(CLK_LOCAL_MEM_FENCE);
+#ifdef SLICES
+  __local const float* const of_slices = (__local const float*)all + id / 32 * (16 * OUT_LINE);
+#define TOTAL(at) KERNEL(total)(of_slices + (at))
+#define OUT_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#define OUT_FIRST ((slice * 32 + lane) * VY)
+#define OUT_STEP (SLICES * 32 * VY)
+#else
+#define TOTAL(at) out[at]
+#define OUT_BARRIER() WARP_BARRIER()
+#define OUT_FIRST (lane * VY)
+#define OUT_STEP (32 * VY)
+#endif
 #if defined COPIERS && defined PTX
   if (!MULTIPLIES) return;
 #define WRITES 1
@@ -386,20 +434,20 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
             (float2)(sum[i][j][v * 2], sum[i][j][v * 2 + 1]);
       }
     }
-    WARP_BARRIER();
-    SOME for (int t = lane * VY; t < 16 * OUT_COLUMNS; t += 32 * VY) {
+    OUT_BARRIER();
+    SOME for (int t = OUT_FIRST; t < 16 * OUT_COLUMNS; t += OUT_STEP) {
       const int x = t / OUT_COLUMNS * OUT_LINE + t % OUT_COLUMNS;
       const int m = m0 + down + i * ROW_STEP + t / OUT_COLUMNS, n = n0 + across + t % OUT_COLUMNS;
       if (m < rows && n < columns && WRITES) {
 #ifdef PARTIAL
         const int at = m * columns + n;
-#define RESULT(v) out[x + v]
+#define RESULT(v) TOTAL(x + v)
 #else
         const int at = y_first + p * y_matrix + m * y_row + n;
 #ifdef BIAS
-#define RESULT(v) POST(out[x + v] + LOAD(bias, BIAS + n + v), at + v)
+#define RESULT(v) POST(TOTAL(x + v) + LOAD(bias, BIAS + n + v), at + v)
 #else
-#define RESULT(v) POST(out[x + v], at + v)
+#define RESULT(v) POST(TOTAL(x + v), at + v)
 #endif
 #endif
 #if VY == 4
@@ -418,6 +466,6 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
 #endif
       }
     }
-    WARP_BARRIER();
+    OUT_BARRIER();
   }
 }

@@ -108,8 +108,12 @@ def _one_hot(node: Node, target: Target) -> list[Launch]:
     on, off = (packed(node.params[f"{n}_value"], y.dtype)[:2] for n in ("on", "off"))
     inner = math.prod(indices.shape[axis:])
     defines, _ = _moved(y, indices, 1)
-    grid = over(y.size, target)
-    args = (indices, y, y.size, y.shape[axis], inner, *on, *off)
+    depth = y.shape[axis]
+    # Vectors of numbers of 64 bits would be pairs of pairs.
+    neighbours = 1 if inner > 1 or y.dtype.itemsize > 4 else math.gcd(depth, 4)
+    defines = (*defines, ("NEIGHBOURS", str(neighbours)), ("ROW", f"{defines[1][1]}{neighbours}"))
+    grid = over(y.size // neighbours, target)
+    args = (indices, y, y.size, depth, inner, *on, *off)
     return [launch("gather", "one_hot", defines, args, grid)]
 
 

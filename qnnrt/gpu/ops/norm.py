@@ -11,6 +11,7 @@ from ..ir import Launch, Node
 from ..target import Target
 from .common import Fused, fused, given, reals
 from .shares import shared
+from .sizes import simt
 from .spatial import Arg, Space, flat, launch, over_channels, present, scratch, width
 
 TAKES_POST: Final = frozenset(
@@ -26,6 +27,9 @@ TAKES_POST: Final = frozenset(
 )
 #: What rows and groups are divided by: ``scale`` in kernels
 _NOTHING, _DEVIATION, _LENGTH = range(3)
+#: Elements, and those of a column, for which three kernels are faster than one or two.
+_LARGE: Final = 1 << 18
+_COLUMN: Final = 256
 #: Pixels whose statistics one work item finds at least, on CPUs
 _PIXELS: Final = 1024
 
@@ -134,6 +138,14 @@ def _along_axes(node: Node, target: Target) -> list[Launch]:
     axes = _axes(node, len(x.shape))
     epsilon = float(node.params["epsilon"])
     if node.type == "L2Norm":
+        first, last = min(axes), max(axes) + 1
+        image = tuple(
+            math.prod(part) for part in (x.shape[:first], x.shape[first:last], x.shape[last:])
+        )
+        side_by_side = last - first == len(axes) and last < len(x.shape)
+        if side_by_side and simt(target) and x.size >= _LARGE and image[1] >= _COLUMN:
+            # Long columns are channels of images, several of which are read at once.
+            return _channels(node, target, image, image[2], epsilon, _LENGTH, False)
         return _rows(node, target, axes, epsilon, _LENGTH, False)
     return _rows(node, target, axes, epsilon, _DEVIATION, node.type == "LayerNorm")
 
@@ -161,7 +173,7 @@ def _groups(
     node: Node, target: Target, groups: int, epsilon: float, scale: int, centre: bool
 ) -> list[Launch]:
     """Statistics of groups of channels over all pixels of an image."""
-    x, y = node.inputs[0], node.outputs[0]
+    x = node.inputs[0]
     assert x is not None
     if x.size == 0:
         return []
@@ -169,7 +181,23 @@ def _groups(
     if groups == 1:  # an image is one row then
         axes = tuple(range(1, len(x.shape)))
         return _rows(node, target, axes, epsilon, scale, centre, channels)
-    pixels = math.prod(x.shape[1:-1])
+    image = (batch, math.prod(x.shape[1:-1]), channels)
+    return _channels(node, target, image, groups, epsilon, scale, centre)
+
+
+def _channels(
+    node: Node,
+    target: Target,
+    image: tuple[int, ...],
+    groups: int,
+    epsilon: float,
+    scale: int,
+    centre: bool,
+) -> list[Launch]:
+    """The same of images, pixels and channels, whatever the tensor's dims are."""
+    x, y = node.inputs[0], node.outputs[0]
+    assert x is not None
+    batch, pixels, channels = image
     size = channels // groups
     vector = width(channels if size == 1 else size, x.dtype, target)
     count = batch * channels // vector

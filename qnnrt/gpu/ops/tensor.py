@@ -60,6 +60,8 @@ class Block:
         ahead: a warp loads the words of its next product while it makes one.
         grouped: four warps multiply together, as devices of compute capability 9.0 can: see mma.cl.
         copiers: work items that do nothing but copy, for grouped blocks; without them all copy.
+        slices: that the sum is cut into, each of which has warps and stages of its own, for
+            products that have fewer blocks than the device has multiprocessors.
     """
 
     rows: int
@@ -74,25 +76,33 @@ class Block:
     ahead: bool = False
     grouped: bool = False
     copiers: int = 0
+    slices: int = 1
 
     @property
     def items(self) -> int:
         """Work items of a group."""
-        return self.down * self.across * _WARP + self.copiers
+        return self.slices * self.down * self.across * _WARP + self.copiers
+
+    @property
+    def copying(self) -> int:
+        """Work items that copy a pair of tiles together."""
+        return self.copiers or self.items // self.slices
 
     @property
     def local_bytes(self) -> int:
-        return self.stages * self.line * (self.rows + self.columns)
+        return self.slices * self.stages * self.line * (self.rows + self.columns)
 
     def __str__(self) -> str:
         copiers = f"-{self.copiers}" if self.copiers else ""
         sizes = f"{self.rows}x{self.columns}x{self.line}x{self.stages}"
-        return f"tensor-{sizes}-{self.down}x{self.across}{'-grouped' * self.grouped}{copiers}"
+        slices = f"-{self.slices}slices" if self.slices > 1 else ""
+        how = f"{'-grouped' * self.grouped}{copiers}{slices}"
+        return f"tensor-{sizes}-{self.down}x{self.across}{how}"
 
 
 #: A warp has 32 x 32 elements or a multiple, up to 64 x 64, whose sums are 128 registers of a work
 #: item. Those of more than 48 KiB are for devices that let a kernel declare so much. Paces are fits
-#: to 128 products and convolutions on an H100: `decision 49`.
+#: to 128 products and convolutions on an H100, of slices to 175: `decision 49`.
 BLOCKS: Final = (
     Block(128, 128, 64, 2, 4, 3, 2, Pace(4.7, 0.10, 0.44), Pace(2.6, 0.20, 0.54)),
     Block(256, 128, 64, 4, 2, 6, 1, Pace(7.7, 0.57, 0.57), Pace(5.9, 0.71, 0.71), ahead=True),
@@ -103,6 +113,12 @@ BLOCKS: Final = (
     Block(64, 64, 128, 2, 2, 4, 3, Pace(4.4, 0.12, 0.20), Pace(2.5, 0.12, 0.30), ahead=True),
     Block(64, 32, 128, 2, 1, 4, 4, Pace(5.2, 0.23, 0.14), Pace(3.0, 0.42, 0.19)),
     Block(32, 64, 128, 1, 2, 4, 4, Pace(4.5, 0.30, 0.15), Pace(2.2, 0.59, 0.25)),
+    Block(64, 32, 128, 2, 1, 4, 1, Pace(3.8, 0.58, 0.58), Pace(2.6, 0.64, 0.64), slices=4),
+    Block(32, 64, 128, 1, 2, 4, 1, Pace(3.2, 0.58, 0.58), Pace(2.0, 0.88, 0.88), slices=4),
+    Block(32, 32, 128, 1, 1, 3, 1, Pace(3.5, 0.70, 0.70), Pace(1.4, 1.06, 1.06), slices=8),
+    Block(64, 32, 128, 2, 1, 4, 2, Pace(3.5, 0.27, 0.34), Pace(2.3, 0.41, 0.34), slices=2),
+    Block(32, 64, 128, 1, 2, 4, 2, Pace(3.2, 0.34, 0.28), Pace(1.1, 0.70, 0.58), slices=2),
+    Block(32, 32, 128, 1, 1, 3, 2, Pace(2.9, 0.48, 0.40), Pace(0.8, 0.84, 0.70), slices=4),
 )
 #: The same for devices on which four warps multiply together.
 _together = functools.partial(Block, line=128, across=1, grouped=True)
@@ -155,11 +171,17 @@ def ways(x: Product, target: Target, local_bytes: int, *, grouped: bool) -> list
         (_cost(x, block, parts, int(raw.max_compute_units)), block, parts)
         for block in (*BLOCKS, *(GROUPED if grouped and _aligned(x) else ()))
         if block.items <= raw.max_work_group_size and block.local_bytes <= local_bytes
-        if block.rows * block.line <= most * (block.copiers or block.items)
+        if block.rows * block.line <= most * block.copying
         for parts in PARTS
-        if parts == 1 or -(-x.inner * x.a.dtype.itemsize // block.line) >= 4 * parts
+        # Slices have two steps, but the last one; parts have four of these turns.
+        if _steps(x, block) >= (4 * parts if parts > 1 else 1) * (2 * block.slices - 1)
     ]
     return [(block, parts) for _, block, parts in sorted(found, key=lambda way: way[0])]
+
+
+def _steps(x: Product, block: Block) -> int:
+    """Of the whole sum."""
+    return -(-x.inner * x.a.dtype.itemsize // block.line)
 
 
 def _cost(x: Product, block: Block, parts: int, units: int) -> float:
@@ -169,7 +191,7 @@ def _cost(x: Product, block: Block, parts: int, units: int) -> float:
     groups = -(-x.rows // block.rows) * -(-x.columns // block.columns) * x.count * parts
     beside = min(block.together, -(-groups // units))
     step = max(pace.alone, beside * pace.each)
-    once = pace.start + step * -(-x.inner * size // (block.line * parts))
+    once = pace.start + step * -(-_steps(x, block) // (parts * block.slices))
     # Groups that follow one another are not in step for long.
     rounds = groups / (units * block.together)
     if rounds < 4:
@@ -211,6 +233,7 @@ def make(x: Product, target: Target, block: Block, parts: int) -> list[Launch]:
         *((("AHEAD", "1"),) if block.ahead else ()),
         *((("GROUPED", "1"),) if block.grouped else ()),
         *((("COPIERS", str(block.copiers)),) if block.copiers else ()),
+        *((("SLICES", str(block.slices)),) if block.slices > 1 else ()),
         ("A_BYTES", str(_a_bytes(x))),
         ("B_BYTES", str(_at_once(size, *b_whole, b_matrix))),
         (
