@@ -220,7 +220,8 @@ GemmUnits CutGemm(const GemmShape& shape, int threads) {
   GemmUnits units{};
   units.row_units = (tiles + kMostTiles - 1) / kMostTiles;
   units.panel_units = panels == 0 ? 0 : 1;
-  if (threads > 1 && tiles != 0 && panels != 0) {
+  if (units.count() == 0) return units;
+  if (threads > 1) {
     // A cut across the rows makes every part read all of B again, one across the columns all of A:
     // first cut what costs less, then the other.
     const size_t pieces = static_cast<size_t>(threads) * 4;
@@ -232,21 +233,16 @@ GemmUnits CutGemm(const GemmShape& shape, int threads) {
       units.panel_units = std::min(panels, std::max<size_t>(1, pieces / units.row_units));
     }
   }
-  const auto share = [](size_t all, size_t parts) {
-    return parts == 0 ? 1 : (all + parts - 1) / parts;
-  };
-  const size_t tiles_per_unit = share(tiles, units.row_units);
-  units.rows_per_unit = tiles_per_unit * mr;
-  units.row_units = share(tiles, tiles_per_unit);
-  units.panels_per_unit = share(panels, units.panel_units);
-  units.panel_units = share(panels, units.panels_per_unit);
   // About 20 microseconds of one core are worth waking another for, half of that one that is awake.
   const double worthwhile = (shape.repeated ? 256.0 : 512.0) * 1024.0;
   // With few rows, fetching B takes longer than multiplying by it.
   constexpr size_t kLeastRows = 8;
-  const size_t rows = std::max(kLeastRows, std::min(shape.m, units.rows_per_unit));
-  const double unit_work = static_cast<double>(rows) *
-                           static_cast<double>(units.panels_per_unit * nr) * static_cast<double>(k);
+  const auto share = [](size_t all, size_t parts) { return (all + parts - 1) / parts; };
+  const size_t unit_rows = mr * share(tiles, units.row_units);
+  const size_t unit_panels = share(panels, units.panel_units);
+  const size_t rows = std::max(kLeastRows, std::min(shape.m, unit_rows));
+  const double unit_work =
+      static_cast<double>(rows) * static_cast<double>(unit_panels * nr) * static_cast<double>(k);
   units.grain = static_cast<size_t>(std::clamp(worthwhile / std::max(1.0, unit_work), 1.0, 1e6));
   return units;
 }

@@ -47,6 +47,13 @@ void MultiplyHalfRow(const float* a, size_t k, size_t n, const Half* packed, con
 void MultiplyHalfPanel(const float* a, size_t rows, size_t k, const Half* panel, float* c,
                        size_t ldc);
 
+// What the tiles of a product do at once with finished outputs, which would be read again for it.
+struct GemmFinish {
+  const float* output;  // the whole tensor that C is part of
+  const float* add;     // a tensor of that shape, or null
+  GemmLimits first, last;
+};
+
 // C[m, n] = A[m, k] x B[k, n] + bias, k = taps x depth.
 struct GemmShape {
   size_t m = 0, n = 0;
@@ -59,13 +66,14 @@ struct GemmShape {
   // partial panel alone: cheaper than packing when there are few rows.
   const float* in_place = nullptr;
   size_t in_place_stride = 0;
+  const GemmFinish* finish = nullptr;
 };
 
-// How the product is cut into units that threads take.
+// How the product is cut into units that threads take: its rows, in whole tiles, and its panels,
+// each as evenly as they can be.
 struct GemmUnits {
-  size_t rows_per_unit, panels_per_unit;
-  size_t row_units, panel_units;
-  size_t grain;  // units worth a thread
+  size_t row_units = 1, panel_units = 1;
+  size_t grain = 1;  // units worth a thread
   size_t count() const { return row_units * panel_units; }
 };
 GemmUnits CutGemm(const GemmShape& shape, int threads);
@@ -92,9 +100,15 @@ inline void FetchShare(const float* panel, size_t index, size_t tiles, GemmTile*
 void MultiplyRows(GemmTile tile, const float* a, size_t lda, size_t rows, float* c, size_t ldc,
                   const float* next = nullptr);
 
+// Of the taps of a tile, those that are more than zeros for some row.
+struct TapRange {
+  size_t first, end;
+};
+
 // One unit. `rows(m, count, tap, taps, a, c)` writes for rows [m, m + count) the start of each
-// tap's row to a[t * kMaxTileRows + i] and of the output row to c[i].
-// `finish(c, rows, n0, columns)` is called for finished rows.
+// tap's row to a[t * kMaxTileRows + i] and of the output row to c[i], and returns the taps that
+// count. `finish(c, rows, n0, columns)` is called for finished rows, unless the shape has a finish
+// that the tiles see to.
 template <typename Rows, typename Finish>
 void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, const Rows& rows,
                  const Finish& finish) {
@@ -104,10 +118,12 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
   constexpr size_t kSlabFloats = 32 * 1024;
   const SimdKernels& simd = Simd();
   const size_t nr = simd.columns, mr = simd.rows, panels = PackedPanels(shape.n);
-  const size_t m0 = (unit / units.panel_units) * units.rows_per_unit;
-  const size_t m1 = std::min(shape.m, m0 + units.rows_per_unit);
-  const size_t p0 = (unit % units.panel_units) * units.panels_per_unit;
-  const size_t p1 = std::min(panels, p0 + units.panels_per_unit);
+  const size_t row_tiles = (shape.m + mr - 1) / mr;
+  const size_t row_unit = unit / units.panel_units, panel_unit = unit % units.panel_units;
+  const size_t m0 = row_unit * row_tiles / units.row_units * mr;
+  const size_t m1 = std::min(shape.m, (row_unit + 1) * row_tiles / units.row_units * mr);
+  const size_t p0 = panel_unit * panels / units.panel_units;
+  const size_t p1 = (panel_unit + 1) * panels / units.panel_units;
   const float* a[kMaxTaps * kMaxTileRows];
   float* c[kMaxTileRows];
   if (shape.m == 1 && shape.taps == 1 && !shape.accumulate && shape.in_place == nullptr) {
@@ -132,34 +148,46 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
       shape.in_place == nullptr && (m1 - m0 >= kFetchingRows || k * shape.n > kOwnCache);
 
   float bias[kMaxTileColumns];
+  const float* add[kMaxTileRows];
+  const GemmFinish* const at_once = shape.finish;
+  GemmEnd end{};
+  if (at_once != nullptr) {
+    end = {at_once->add != nullptr ? add : nullptr, at_once->first, at_once->last};
+  }
   GemmTile tile{};
-  tile.a = a;
   tile.a_stride = kMaxTileRows;
   tile.c = c;
   for (size_t tap = 0; tap < shape.taps; tap += tap_step) {
-    tile.taps = std::min(tap_step, shape.taps - tap);
+    const size_t taps = std::min(tap_step, shape.taps - tap);
     for (size_t d = 0; d == 0 || d < shape.depth; d += depth_step) {
       tile.depth = std::min(depth_step, shape.depth - d);
       const size_t k0 = tap * shape.depth + d;
       const bool first = k0 == 0 && !shape.accumulate;
-      const bool last = k0 + tile.taps * tile.depth == k;
+      const bool last = k0 + taps * tile.depth == k;
+      tile.end = last && at_once != nullptr ? &end : nullptr;
       for (size_t slab0 = p0; slab0 < p1; slab0 += slab) {
         const size_t slab1 = std::min(p1, slab0 + slab);
         for (size_t m = m0; m < m1; m += mr) {
           tile.rows = std::min(mr, m1 - m);
-          rows(m, tile.rows, tap, tile.taps, a, c);
+          const TapRange range = rows(m, tile.rows, tap, taps, a, c);
           if (d != 0) {  // then there is one tap
             for (size_t i = 0; i < tile.rows; ++i) a[i] += d;
+          }
+          tile.a = a + range.first * kMaxTileRows;
+          tile.taps = range.end - range.first;
+          const size_t skipped = range.first * tile.depth;
+          if (tile.end != nullptr && end.add != nullptr) {
+            for (size_t i = 0; i < tile.rows; ++i) add[i] = at_once->add + (c[i] - at_once->output);
           }
           for (size_t p = slab0; p < slab1; ++p) {
             const size_t n0 = p * nr;
             tile.columns = std::min(nr, shape.n - n0);
             if (shape.in_place != nullptr && p < full_panels) {
-              tile.b = shape.in_place + n0 + k0 * shape.in_place_stride;
+              tile.b = shape.in_place + n0 + (k0 + skipped) * shape.in_place_stride;
               tile.ldb = shape.in_place_stride;
             } else {
               const size_t panel = shape.in_place != nullptr ? 0 : p;
-              tile.b = shape.packed + (panel * k + k0) * nr;
+              tile.b = shape.packed + (panel * k + k0 + skipped) * nr;
               tile.ldb = nr;
             }
             if (!first) {
@@ -179,14 +207,16 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
               if (p + slab < (last ? panels : p1)) {
                 next = shape.packed + ((p + slab) * k + k0) * nr;
               } else if (!last) {
-                next = shape.packed + ((p0 + p - slab0) * k + k0 + tile.taps * tile.depth) * nr;
+                next = shape.packed + ((p0 + p - slab0) * k + k0 + taps * tile.depth) * nr;
               }
               if (next != nullptr) FetchShare(next, (m - m0) / mr, tiles, &tile);
             }
             tile.c_offset = n0;
             simd.gemm(tile);
           }
-          if (last) finish(c, tile.rows, slab0 * nr, std::min(shape.n, slab1 * nr) - slab0 * nr);
+          if (last && at_once == nullptr) {
+            finish(c, tile.rows, slab0 * nr, std::min(shape.n, slab1 * nr) - slab0 * nr);
+          }
         }
       }
       if (depth_step == 0) break;
@@ -207,7 +237,17 @@ void RunGemm(const GemmShape& shape, const Threads& threads, const Rows& rows,
 class FinishRows {
  public:
   FinishRows(const PostOps& post_ops, const ExecArgs& args, const float* output)
-      : post_ops_(post_ops), args_(args), output_(output) {}
+      : post_ops_(post_ops), args_(args), output_(output) {
+    const std::optional<PostOps::Simple>& simple = post_ops.simple();
+    if (!simple) return;
+    const void* add = simple->add ? args.in[*simple->add] : nullptr;
+    at_once_ = {output,
+                static_cast<const float*>(add),
+                {simple->first.low, simple->first.high},
+                {simple->last.low, simple->last.high}};
+  }
+  // For GemmShape::finish: null where tiles cannot do it.
+  const GemmFinish* at_once() const { return post_ops_.simple() ? &at_once_ : nullptr; }
   void operator()(float* const* c, size_t rows, size_t n0, size_t columns) const {
     if (post_ops_.empty()) return;
     for (size_t i = 0; i < rows;) {  // those at equal distances at a time
@@ -225,6 +265,7 @@ class FinishRows {
   const PostOps& post_ops_;
   const ExecArgs& args_;
   const float* output_;
+  GemmFinish at_once_{};
 };
 
 // `rows` of a plain matrix: A[m, depth] with `lda`, C[m, n] with `ldc`.
@@ -233,11 +274,13 @@ struct MatrixRows {
   size_t lda;
   float* c;
   size_t ldc;
-  void operator()(size_t m, size_t count, size_t, size_t, const float** rows, float** out) const {
+  TapRange operator()(size_t m, size_t count, size_t, size_t, const float** rows,
+                      float** out) const {
     for (size_t i = 0; i < count; ++i) {
       rows[i] = a + (m + i) * lda;
       out[i] = c + (m + i) * ldc;
     }
+    return {0, 1};
   }
 };
 

@@ -41,6 +41,16 @@ PostOps::PostOps(const Node& node) : ops_(node.post_ops) {
     const bool add = op.kind == PostOp::Kind::kAdd;
     addends_.push_back(add ? NarrowFloatOf(node.inputs[op.input]->dtype) : nullptr);
   }
+  const auto is_add = [](const PostOp& op) { return op.kind == PostOp::Kind::kAdd; };
+  const auto at = std::find_if(ops_.begin(), ops_.end(), is_add);
+  const size_t k = static_cast<size_t>(at - ops_.begin());
+  const std::optional<Limits> first = ClampsOf(0, k), last = ClampsOf(k + 1, ops_.size());
+  if (ops_.empty() || !first || !last) return;
+  if (at == ops_.end()) {
+    simple_ = Simple{std::nullopt, *first, *last};
+  } else if (node.inputs[at->input]->dtype == QNN_DATATYPE_FLOAT_32) {
+    simple_ = Simple{size_t{at->input}, *first, *last};
+  }
 }
 
 void PostOps::Apply(const ExecArgs& args, float* values, size_t offset, size_t count) const {
@@ -81,10 +91,13 @@ void PostOps::Apply(const ExecArgs& args, const OutputBlock& b) const {
   }
 }
 
-std::optional<Limits> PostOps::Clamps() const {
+std::optional<Limits> PostOps::Clamps() const { return ClampsOf(0, ops_.size()); }
+
+std::optional<Limits> PostOps::ClampsOf(size_t first, size_t end) const {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   Limits range{-kInf, kInf};
-  for (const PostOp& op : ops_) {
+  for (size_t k = first; k < end; ++k) {
+    const PostOp& op = ops_[k];
     const bool clamps =
         op.kind == PostOp::Kind::kActivation && DefOf(op.activation).limits != nullptr;
     if (!clamps) return std::nullopt;

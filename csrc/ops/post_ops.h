@@ -31,11 +31,21 @@ class PostOps {
   void Apply(const ExecArgs& args, const OutputBlock& block) const;
   // The limits that they set, if that is all: infinities where there are none.
   std::optional<Limits> Clamps() const;
+  // What they come to where that is limits and at most one sum, all in FLOAT_32: `first`, a sum,
+  // and `last` behind it. Nothing where there are no post ops, or others.
+  struct Simple {
+    std::optional<size_t> add;  // the node's input
+    Limits first, last;
+  };
+  const std::optional<Simple>& simple() const { return simple_; }
 
  private:
   void AddNarrow(size_t k, const ExecArgs& args, float* values, size_t offset, size_t count) const;
 
+  std::optional<Limits> ClampsOf(size_t first, size_t end) const;
+
   std::vector<PostOp> ops_;
+  std::optional<Simple> simple_;
   std::vector<const NarrowFloat*> addends_;  // of each op; null: FLOAT_32, or none
 };
 

@@ -20,6 +20,18 @@ constexpr size_t kRowPanels = 4;
 // so where `ahead` is set, one never.
 constexpr size_t kFetchingRows = 4;
 
+// At least low, at most high; what is no number stays none.
+struct GemmLimits {
+  float low, high;
+};
+
+// What follows the sums of a tile, where they are whole: `first` limits them, then `add` is added,
+// and `last` limits that.
+struct GemmEnd {
+  const float* const* add;  // `rows` row starts, like C's; null: nothing is added
+  GemmLimits first, last;
+};
+
 // C[rows, columns] = bias + sum over taps of A_tap[rows, depth] x B_tap[depth, columns].
 // A's rows are pointers (tap-major, `a_stride` to a tap), so that a convolution reads its input
 // where it lies. B is a panel of Simd().columns columns, one tap after the other.
@@ -38,6 +50,7 @@ struct GemmTile {
   // `ahead_step` bytes with each row of B.
   const void* ahead = nullptr;
   size_t ahead_step = 0;
+  const GemmEnd* end = nullptr;
 };
 
 // out[p][c] = bias[c] + sum over taps of in[tap][p][c] * weights[tap][c], for kPixels pixels.

@@ -12,7 +12,12 @@ namespace qnnrt {
 namespace {
 
 // For so long the machine counts as loaded then, and the longest where each try found it to be.
-constexpr uint64_t kLoaded = 50 * 1000 * 1000, kLongLoaded = 400 * 1000 * 1000;
+// What runs for a moment, as some service does a few times a second everywhere, must not cost many
+// times what it took itself.
+constexpr uint64_t kLoaded = 4 * 1000 * 1000, kLongLoaded = 400 * 1000 * 1000;
+// A try failed when load is seen again so soon after it, or within half of the time before it: on a
+// core that it shares a thread may first run for some of the system's time slices.
+constexpr uint64_t kSoon = 20 * 1000 * 1000;
 // A worker that wakes twice within this time where the owner of its job runs finds no other core.
 constexpr uint64_t kChance = 5 * 1000 * 1000;
 
@@ -40,8 +45,8 @@ void LoadSeen(uint64_t now) {
   const uint64_t until = g_loaded_until.load(std::memory_order_relaxed);
   uint64_t length = g_loaded_for.load(std::memory_order_relaxed);
   if (now >= until) {
-    // Soon after it was taken for idle again: the next try comes later.
-    length = now - until < length / 2 ? std::min(2 * length, kLongLoaded) : kLoaded;
+    length =
+        now - until < std::max(kSoon, length / 2) ? std::min(2 * length, kLongLoaded) : kLoaded;
     g_loaded_for.store(length, std::memory_order_relaxed);
   }
   g_loaded_until.store(now + length, std::memory_order_relaxed);

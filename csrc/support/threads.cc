@@ -171,7 +171,7 @@ class Pool {
 
   // Returns when all parts have run.
   void Close(Job* job) {
-    Work(job);
+    Work(job, 0);
     lock_.Lock();
     Remove(job);
     const int joined = job->invited - job->places - job->kept_back;
@@ -224,11 +224,12 @@ class Pool {
     }
   }
 
-  static void Work(Job* job) {
+  static void Work(Job* job, size_t first) {
     const bool before = tl_working;
     tl_working = true;
-    for (size_t part; (part = job->next.fetch_add(1, std::memory_order_relaxed)) < job->parts;) {
-      job->run(job->context, part);
+    for (size_t i = 0, share = first; i < job->shares; ++i) {
+      for (size_t part; job->Take(share, &part);) job->run(job->context, part);
+      share = share + 1 < job->shares ? share + 1 : 0;
     }
     tl_working = before;
   }
@@ -252,15 +253,12 @@ class Pool {
     *lacking = 0;
     *in_its_place = false;
     if (oldest_.load(std::memory_order_relaxed) == nullptr) return nullptr;
-    const auto taken = [](const Job* job) {
-      return job->next.load(std::memory_order_relaxed) >= job->parts;
-    };
     int others = 0;
     Job* kept = nullptr;
     lock_.Lock();
     Job* job = oldest_;
-    while (job != nullptr && (job->places == 0 || taken(job))) {
-      if (kept == nullptr && job->kept_back != 0 && !taken(job)) kept = job;
+    while (job != nullptr && (job->places == 0 || job->Taken())) {
+      if (kept == nullptr && job->kept_back != 0 && !job->Taken()) kept = job;
       job = job->younger;
     }
     *in_its_place = job != nullptr && job->number != before && job->core == sched_getcpu();
@@ -277,7 +275,7 @@ class Pool {
     return job;
   }
 
-  void WorkerLoop() {
+  void WorkerLoop(size_t number) {
     uint64_t lacking = 0, before = 0;
     int looks = 0;  // that may still find nothing before this worker ceases to watch
     for (;;) {
@@ -287,7 +285,7 @@ class Pool {
         before = 0;
         looks = 0;
         BeAwake();
-        Work(job);
+        Work(job, job->shares == 1 ? 0 : 1 + number % (job->shares - 1));
         Word* left = &job->left;
         if ((left->load(std::memory_order_acquire) & kOwnerSleeps) != 0) {
           HeldUp(job->asleep_since);
@@ -348,7 +346,8 @@ class Pool {
       const int error = pthread_create(
           &thread, &attributes,
           [](void* pool) -> void* {
-            static_cast<Pool*>(pool)->WorkerLoop();
+            Pool* const self = static_cast<Pool*>(pool);
+            self->WorkerLoop(self->numbers_.fetch_add(1, std::memory_order_relaxed));
             return nullptr;
           },
           this);
@@ -368,6 +367,7 @@ class Pool {
 
   pthread_mutex_t starting_ = PTHREAD_MUTEX_INITIALIZER;
   std::atomic<int> workers_{0};
+  std::atomic<size_t> numbers_{0};  // that workers have
   bool refused_ = false;
 
   const int cores_ = Threads::DefaultLimit();
@@ -386,6 +386,21 @@ std::atomic<Pool*> Pool::instance_{nullptr};
 
 }  // namespace
 
+void Job::Cut(size_t count, size_t threads) {
+  parts = count;
+  shares = std::clamp<size_t>(std::min(count, threads), 1, kMaxShares);
+  for (size_t i = 0; i < shares; ++i) {
+    next[i].part.store(i * parts / shares, std::memory_order_relaxed);
+  }
+}
+
+bool Job::Taken() const {
+  for (size_t i = 0; i < shares; ++i) {
+    if (next[i].part.load(std::memory_order_relaxed) < End(i)) return false;
+  }
+  return true;
+}
+
 void Threads::For(size_t count, size_t grain, FunctionRef<void(size_t, size_t)> body) const {
   if (count == 0) return;
   if (grain == 0) grain = 1;
@@ -397,7 +412,7 @@ void Threads::For(size_t count, size_t grain, FunctionRef<void(size_t, size_t)> 
     size_t size, larger;  // the first ones take one more
   };
   Job job;
-  job.parts = std::min(most, threads * kPiecesPerThread);
+  job.Cut(std::min(most, threads * kPiecesPerThread), threads);
   Pieces pieces{&body, count / job.parts, count % job.parts};
   job.context = &pieces;
   job.run = [](void* context, size_t part) {
@@ -450,8 +465,8 @@ void Team::Open(int members, void (*run)(void*), void* context) {
   if (members_ > 1) {
     job_.run = RunPart;
     job_.context = this;
-    job_.parts = static_cast<size_t>(members_);
-    job_.next.store(1, std::memory_order_relaxed);
+    job_.Cut(static_cast<size_t>(members_), 1);
+    job_.next[0].part.store(1, std::memory_order_relaxed);  // the opener is member 0
     job_.left.store(0, std::memory_order_relaxed);
     job_.younger = nullptr;
     Pool* pool = Pool::Get();

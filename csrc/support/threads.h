@@ -33,20 +33,41 @@ class FunctionRef<R(Args...)> {
 
 // Work that is offered to the pool: parts of it, each run once, by its owner and by workers that
 // have joined. Lies with its owner from Open to Close.
+//
+// Its parts are cut into shares of neighbours. The owner begins with the first, each worker with
+// one of its own, the same in every job, and goes on with the others' when that is done. So a core
+// finds in its caches what it wrote in the job before, where jobs go over the same rows.
 struct Job {
+  static constexpr size_t kMaxShares = 16;
+
+  // The part that nobody has yet; true: there is one.
+  bool Take(size_t share, size_t* part) {
+    const size_t end = End(share);
+    if (next[share].part.load(std::memory_order_relaxed) >= end) return false;
+    *part = next[share].part.fetch_add(1, std::memory_order_relaxed);
+    return *part < end;
+  }
+  bool Taken() const;
+  size_t End(size_t share) const { return (share + 1) * parts / shares; }
+  // Of so many parts, by so many threads.
+  void Cut(size_t count, size_t threads);
+
   void (*run)(void* context, size_t part) = nullptr;
   void* context = nullptr;
-  size_t parts = 0;
+  size_t parts = 0, shares = 0;
   // Of the pool, under its lock: how many workers may still join, and the next younger job.
   int places = 0;
   int kept_back = 0;  // further places, for when a member waits for others
   Job* younger = nullptr;
-  int invited = 0;            // of both kinds
-  int core = -1;              // on which it was opened
-  uint64_t number = 0;        // no two jobs of a pool have the same
-  uint64_t asleep_since = 0;  // with kOwnerSleeps: when its owner fell asleep
-  std::atomic<size_t> next{0};
+  int invited = 0;                // of both kinds
+  int core = -1;                  // on which it was opened
+  uint64_t number = 0;            // no two jobs of a pool have the same
+  uint64_t asleep_since = 0;      // with kOwnerSleeps: when its owner fell asleep
   std::atomic<uint32_t> left{0};  // workers that are done with it; kOwnerSleeps
+  struct alignas(64) Next {
+    std::atomic<size_t> part;
+  };
+  Next next[kMaxShares];  // of each share
 };
 
 // How many threads one graph may use. Cheap to copy; the workers belong to the process.

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <numeric>
@@ -63,6 +64,26 @@ TEST(every_index_is_visited_once) {
       for (size_t grain : {0, 1, 3, 50, 1000000}) {
         CHECK(AllOne(Visits(Threads(limit), count, grain)));
       }
+    }
+  }
+}
+
+TEST(shares_are_neighbours_and_together_all_parts) {
+  for (const size_t count : {1, 2, 7, 16, 17, 100}) {
+    for (const size_t threads : {1, 2, 3, 8, 40}) {
+      qnnrt::Job job;
+      job.Cut(count, threads);
+      REQUIRE(job.shares >= 1 && job.shares <= std::min(count, threads));
+      size_t expected = 0, part = 0;
+      for (size_t share = 0; share < job.shares; ++share) {
+        CHECK(!job.Taken());
+        const size_t begin = expected;
+        for (; job.Take(share, &part); ++expected) CHECK_EQ(part, expected);
+        CHECK(expected > begin);  // none is empty
+        CHECK(!job.Take(share, &part));
+      }
+      CHECK_EQ(expected, count);
+      CHECK(job.Taken());
     }
   }
 }

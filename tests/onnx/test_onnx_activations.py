@@ -179,6 +179,39 @@ def test_it_stays_behind_a_residual_sum() -> None:
     np.testing.assert_allclose(found, total * _sigmoid(total), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("columns", [1, 16, 32, 50])
+@pytest.mark.parametrize("rows", [1, 2, 13])
+@pytest.mark.parametrize("limits", ["before", "behind", "both", "none"])
+def test_limits_around_a_residual_sum_are_exact(
+    limits: str, rows: int, columns: int, kernels: str
+) -> None:
+    g = GraphMaker(1)
+    product = g("MatMul", "x", g.weight(SIZE, columns))
+    before = limits in ("before", "both")
+    first = g("Clip", product, g.const(-0.25), g.const(0.5)) if before else product
+    total = g("Add", first, "r")
+    last = g("Relu", total) if limits in ("behind", "both") else total
+    shapes = {"x": (onnx.TensorProto.FLOAT, (rows, SIZE))}
+    shapes["r"] = (onnx.TensorProto.FLOAT, (rows, columns))
+    proto = g.model(shapes, {"y": last}, 17)
+    x, r = random(1, rows, SIZE), random(2, rows, columns)
+    r[0, 0] = np.nan  # passes the limits
+    with qnnrt.Session(
+        importer.load(proto), backend="cpu", options={"kernels": kernels}
+    ) as session:
+        (steps,) = _steps(session)
+        assert "Add" in steps
+        assert len(steps) == 2 + before + (limits in ("behind", "both"))
+        found = session.run({"x": x, "r": r})["y"]
+    exact = x.astype(np.float64) @ next(
+        v for v in g.constants.values() if v.shape == (SIZE, columns)
+    )
+    exact = (np.clip(exact, -0.25, 0.5) if before else exact) + r
+    expected = np.maximum(exact, 0) if limits in ("behind", "both") else exact
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
 #: Nodes that compute something else, or whose inner values are needed.
 NEAR_MISSES: dict[str, Build] = {
     "another tensor's sigmoid": lambda g, x: g("Mul", "x", g("Sigmoid", x)),

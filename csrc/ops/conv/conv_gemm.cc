@@ -47,39 +47,71 @@ bool Inside(int64_t i, int64_t size) {
   return static_cast<uint64_t>(i) < static_cast<uint64_t>(size);
 }
 
+// The input's line, at the group's first channel, under one of the kernel's; null: outside.
+const float* InputLine(const ConvGeometry& g, const float* in, const Pixel& p, int64_t kd,
+                       int64_t kh) {
+  const int64_t d = p.d * g.stride[0] - g.pad_before[0] + kd * g.dilation[0];
+  const int64_t h = p.h * g.stride[1] - g.pad_before[1] + kh * g.dilation[1];
+  if (!Inside(d, g.in[0]) || !Inside(h, g.in[1])) return nullptr;
+  return in + ((p.n * g.in[0] + d) * g.in[1] + h) * g.in[2] * g.cin;
+}
+
 struct ConvRows {
   const ConvGeometry& g;
   const float* in;  // at the group's first channel
   float* out;       // likewise
   const float* zeros;
 
-  void operator()(size_t m, size_t count, size_t tap, size_t taps, const float** a,
-                  float** c) const {
+  TapRange operator()(size_t m, size_t count, size_t tap, size_t taps, const float** a,
+                      float** c) const {
+    float* to = out + m * static_cast<size_t>(g.cout);
+    for (size_t i = 0; i < count; ++i, to += g.cout) c[i] = to;
     Pixel p = PixelAt(g, m);
-    for (size_t i = 0; i < count; ++i, Advance(g, &p)) {
-      c[i] = out + (m + i) * static_cast<size_t>(g.cout);
-      const int64_t d0 = p.d * g.stride[0] - g.pad_before[0];
-      const int64_t h0 = p.h * g.stride[1] - g.pad_before[1];
-      const int64_t w0 = p.w * g.stride[2] - g.pad_before[2];
-      int64_t kw = static_cast<int64_t>(tap) % g.kernel[2];
-      int64_t kh = static_cast<int64_t>(tap) / g.kernel[2] % g.kernel[1];
-      int64_t kd = static_cast<int64_t>(tap) / g.kernel[2] / g.kernel[1];
-      for (size_t t = 0; t < taps; ++t) {
-        const int64_t d = d0 + kd * g.dilation[0];
-        const int64_t h = h0 + kh * g.dilation[1];
-        const int64_t w = w0 + kw * g.dilation[2];
-        const bool inside = Inside(d, g.in[0]) && Inside(h, g.in[1]) && Inside(w, g.in[2]);
-        a[t * kMaxTileRows + i] =
-            inside ? in + (((p.n * g.in[0] + d) * g.in[1] + h) * g.in[2] + w) * g.cin : zeros;
-        if (++kw == g.kernel[2]) {
-          kw = 0;
-          if (++kh == g.kernel[1]) {
-            kh = 0;
-            ++kd;
+    TapRange range{taps, 0};
+    for (size_t i = 0; i < count;) {  // the pixels of a line at a time
+      const size_t run = std::min(count - i, static_cast<size_t>(g.out[2] - p.w));
+      const TapRange seen = Run(p, run, tap, taps, a + i);
+      range = {std::min(range.first, seen.first), std::max(range.end, seen.end)};
+      i += run;
+      p.w += static_cast<int64_t>(run) - 1;
+      Advance(g, &p);
+    }
+    return range.first < range.end ? range : TapRange{0, 0};
+  }
+
+  TapRange Run(const Pixel& p, size_t count, size_t tap, size_t taps, const float** a) const {
+    TapRange range{taps, 0};
+    const int64_t lines = static_cast<int64_t>(tap) / g.kernel[2];
+    int64_t kw = static_cast<int64_t>(tap) % g.kernel[2];
+    int64_t kh = lines % g.kernel[1], kd = lines / g.kernel[1];
+    const int64_t w0 = p.w * g.stride[2] - g.pad_before[2];
+    const int64_t last = (static_cast<int64_t>(count) - 1) * g.stride[2];
+    const int64_t step = g.stride[2] * g.cin;
+    const float* line = InputLine(g, in, p, kd, kh);
+    for (size_t t = 0; t < taps; ++t, a += kMaxTileRows) {
+      int64_t w = w0 + kw * g.dilation[2];
+      if (line == nullptr || w + last < 0 || w >= g.in[2]) {
+        std::fill_n(a, count, zeros);
+      } else {
+        range = {std::min(range.first, t), t + 1};
+        if (w >= 0 && w + last < g.in[2]) {
+          const float* at = line + w * g.cin;
+          for (size_t i = 0; i < count; ++i, at += step) a[i] = at;
+        } else {
+          for (size_t i = 0; i < count; ++i, w += g.stride[2]) {
+            a[i] = Inside(w, g.in[2]) ? line + w * g.cin : zeros;
           }
         }
       }
+      if (++kw < g.kernel[2]) continue;
+      kw = 0;
+      if (++kh == g.kernel[1]) {
+        kh = 0;
+        ++kd;
+      }
+      line = InputLine(g, in, p, kd, kh);
     }
+    return range;
   }
 };
 
@@ -92,8 +124,8 @@ struct LineRows {
   float* out;
   float* buffer;
 
-  void operator()(size_t m, size_t count, size_t tap, size_t taps, const float** a,
-                  float** c) const {
+  TapRange operator()(size_t m, size_t count, size_t tap, size_t taps, const float** a,
+                      float** c) const {
     const int64_t wide = g.kernel[2] * g.cin;
     float* gathered = buffer;
     Pixel p = PixelAt(g, m);
@@ -115,7 +147,7 @@ struct LineRows {
       }
       float* to = out + m * static_cast<size_t>(g.cout);
       for (size_t i = 0; i < count; ++i, to += g.cout) c[i] = to;
-      return;
+      return {0, taps};
     }
     for (size_t i = 0; i < count; ++i, Advance(g, &p)) {
       c[i] = out + (m + i) * static_cast<size_t>(g.cout);
@@ -132,6 +164,7 @@ struct LineRows {
         gathered = line != nullptr ? Gather(line, w0, gathered) : std::fill_n(gathered, wide, 0.0f);
       }
     }
+    return {0, taps};
   }
 
   // Whether so many pixels from one on are of one line, and their windows inside of the input's.
@@ -141,14 +174,9 @@ struct LineRows {
            last * g.stride[2] - g.pad_before[2] + g.kernel[2] <= g.in[2];
   }
 
-  // The input's line under one of the kernel's; null: outside.
   const float* LineOf(const Pixel& p, size_t index) const {
-    const int64_t kd = static_cast<int64_t>(index) / g.kernel[1];
-    const int64_t kh = static_cast<int64_t>(index) % g.kernel[1];
-    const int64_t d = p.d * g.stride[0] - g.pad_before[0] + kd * g.dilation[0];
-    const int64_t h = p.h * g.stride[1] - g.pad_before[1] + kh * g.dilation[1];
-    if (!Inside(d, g.in[0]) || !Inside(h, g.in[1])) return nullptr;
-    return in + ((p.n * g.in[0] + d) * g.in[1] + h) * g.in[2] * g.cin;
+    const int64_t line = static_cast<int64_t>(index);
+    return InputLine(g, in, p, line / g.kernel[1], line % g.kernel[1]);
   }
 
   float* Gather(const float* line, int64_t w0, float* row) const {
@@ -167,7 +195,7 @@ struct GatheredRows {
   float* out;
   float* buffer;
 
-  void operator()(size_t m, size_t count, size_t, size_t, const float** a, float** c) const {
+  TapRange operator()(size_t m, size_t count, size_t, size_t, const float** a, float** c) const {
     const int64_t depth = g.cin_per_group();
     float* row = buffer;
     Pixel p = PixelAt(g, m);
@@ -186,6 +214,7 @@ struct GatheredRows {
         }
       }
     }
+    return {0, 1};
   }
 
   float* Line(const float* line, int64_t w0, int64_t depth, float* row) const {
@@ -225,6 +254,7 @@ class ConvGemm final : public PackedConv {
     shape.depth = k_ / shape.taps;
     const GemmUnits units = CutGemm(shape, args.threads.limit());
     const FinishRows finish_all(post_ops_, args, out);
+    shape.finish = finish_all.at_once();
     const size_t depth = static_cast<size_t>(g_.cin_per_group());
     args.threads.For(units.count() * static_cast<size_t>(g_.group), units.grain,
                      [&](size_t begin, size_t end) {

@@ -43,8 +43,8 @@ struct PhaseRows {
   float* out;
   const float* zeros;
 
-  void operator()(size_t m, size_t count, size_t tap, size_t taps, const float** a,
-                  float** c) const {
+  TapRange operator()(size_t m, size_t count, size_t tap, size_t taps, const float** a,
+                      float** c) const {
     for (size_t i = 0; i < count; ++i) {
       const int64_t index = static_cast<int64_t>(m + i);
       const int64_t w = index % phase.columns;
@@ -67,6 +67,7 @@ struct PhaseRows {
             inside ? in + (((n * g.in[0] + z) * g.in[1] + y) * g.in[2] + x) * g.cin : zeros;
       }
     }
+    return {0, taps};
   }
 };
 
@@ -95,6 +96,7 @@ class TransposeConv final : public PackedConv {
         shape.depth = phase.taps.empty() ? 0 : depth;  // no tap at all: the bias alone
         shape.packed = packed + group * group_floats_ + phase.packed_offset;
         shape.bias = BiasOf(args, group);
+        shape.finish = finish.at_once();
         RunGemm(shape, args.threads,
                 PhaseRows{g_, phase, in + group * depth, out + group * n, zeros()}, finish);
       }

@@ -203,13 +203,14 @@ class Attention final : public Kernel {
       shape.n = columns;
       shape.depth = depth;
       shape.packed = packed;
-      const GemmUnits whole = {rows, PackedPanels(columns), 1, 1, 1};
+      const GemmUnits whole;
       const auto rows_at = [&](size_t m, size_t count, size_t, size_t, const float** from,
                                float** to) {
         for (size_t i = 0; i < count; ++i) {
           from[i] = a + (m + i) * lda;
           to[i] = c + (m + i) * to_next;
         }
+        return TapRange{0, 1};
       };
       RunGemmUnit(shape, whole, 0, rows_at, [](float* const*, size_t, size_t, size_t) {});
     };

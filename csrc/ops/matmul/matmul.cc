@@ -204,7 +204,9 @@ class MatMul final : public Kernel {
       }
     }
     const MatrixRows rows{a, g_.k, out + batch * g_.m * g_.n, g_.n};
-    RunGemm(shape, threads, rows, FinishRows(post_ops_, args, out));
+    const FinishRows finish(post_ops_, args, out);
+    shape.finish = finish.at_once();
+    RunGemm(shape, threads, rows, finish);
   }
 
   // A row or two: B is read once, front to back, and added to the output row by row.

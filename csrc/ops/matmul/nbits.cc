@@ -250,7 +250,9 @@ class MatMulNBits final : public Kernel {
       float* out = static_cast<float*>(args.out[0]);
       const MatrixRows rows{static_cast<const float*>(args.in[0]) + m0 * g_.k, g_.k,
                             out + m0 * g_.n + first, g_.n};
-      RunGemm(shape, Threads(1), rows, FinishRows(post_ops_, args, out));
+      const FinishRows finish(post_ops_, args, out);
+      shape.finish = finish.at_once();
+      RunGemm(shape, Threads(1), rows, finish);
       return Status::Ok();
     });
   }

@@ -29,6 +29,15 @@ bool WaitsForWeights(const ConvShape& c) {
   return pixels <= (terms >= kManyTerms ? kSomePixels : kFewPixels);
 }
 
+// Few weights over an input of one dimension, as networks over time have by the dozen: oneDNN
+// compiles up to 800 KiB of code for each, several times the weights, and takes 0.9 of the portable
+// kernel's time.
+bool IsSmallLine(const Node& node, const ConvGeometry& g) {
+  constexpr int64_t kSmallWeights = 32 * 1024;
+  return node.inputs[1]->is_static() && g.group == 1 && g.in[0] == 1 && g.in[1] == 1 &&
+         g.taps() * g.cin * g.cout <= kSmallWeights;
+}
+
 Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool transposed) {
   const Tensor& in = *node.inputs[0];
   const Tensor& weights = *node.inputs[1];
@@ -53,6 +62,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
     // group is less than a vector. With AVX-512 it is as fast, or faster by a tenth.
     if (c->groups < c->cin && CpuIsa() != Isa::kAvx512 && TakesByChannel(node, geometry))
       return KernelPtr();
+    if (types->in == dnnl_f32 && IsSmallLine(node, geometry)) return KernelPtr();
   }
   if (!transposed && types->in == dnnl_f32 && weights.is_static() && WaitsForWeights(*c)) {
     return KernelPtr();

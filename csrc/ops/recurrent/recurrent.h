@@ -99,6 +99,7 @@ void GateWeights::Multiply(const float* packed, float* scratch, const float* bia
       in[i] = a + (m + i) * lda;
       out[i] = c(m + i);
     }
+    return TapRange{0, 1};
   };
   RunGemm(shape, threads, row_pointers, [](float* const*, size_t, size_t, size_t) {});
 }
