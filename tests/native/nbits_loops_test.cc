@@ -49,7 +49,7 @@ struct Kind {
 };
 
 void Check(const Kind& t) {
-  constexpr size_t kRows = 11;  // a tile of eight, and some behind it
+  constexpr size_t kRows = 19;  // two tiles of eight, and some behind them
   const size_t blocks = (t.k + t.block - 1) / t.block;
   const size_t row_bytes = (t.k * static_cast<size_t>(t.bits) + 7) / 8;
   std::mt19937 rng(static_cast<unsigned>(t.k * 131 + t.block * 7) + static_cast<unsigned>(t.bits));

@@ -14,6 +14,12 @@ constexpr size_t kKeys = 64;     // of a piece of work
 constexpr size_t kColumns = 32;  // likewise, of values
 constexpr size_t kLine = 16;     // floats of a cache line
 constexpr size_t kWide = 4096;   // floats that are widened at a time, where they have 16 bits
+constexpr size_t kAhead = 8;     // keys or values whose lines are fetched before they are read
+
+// A long cache comes from memory, and what a processor fetches by itself ends at each page.
+QNNRT_INLINE void Fetch(const float* from, size_t floats) {
+  for (size_t i = 0; i < floats; i += kLine) __builtin_prefetch(from + i, 0, 2);
+}
 
 // to[r * pitch + j] = q_r k_j for each of `rows` queries, one behind the other, and `keys` keys.
 struct Scores {
@@ -21,6 +27,7 @@ struct Scores {
                                size_t next, size_t keys, float* to, size_t pitch) {
     for (size_t j = 0; j < keys; ++j) {
       const float* key = k + j * next;
+      Fetch(key + kAhead * next, depth);
       for (size_t r = 0; r < rows; ++r) {
         const float* query = q + r * depth;
         float sum = 0;
@@ -41,6 +48,7 @@ struct Weighted {
     size_t j = 0;
     for (; j + 4 <= keys; j += 4) {
       const float *a = v + j * next, *b = a + next, *c = b + next, *d = c + next;
+      for (size_t i = 0; i < 4; ++i) Fetch(a + (kAhead + i) * next, columns);
       const float pa = p[j], pb = p[j + 1], pc = p[j + 2], pd = p[j + 3];
       QNNRT_SIMD
       for (size_t i = 0; i < columns; ++i)

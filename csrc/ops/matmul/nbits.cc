@@ -2,7 +2,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstring>
 #include <vector>
 
 #include "ops/gemm.h"
@@ -42,17 +41,6 @@ Result<Geometry> Read(const Node& node) {
   }
   QNNRT_RETURN_IF_ERROR(CheckShape(node, kNBitsBias, "bias", {static_cast<uint32_t>(g.n)}));
   return g;
-}
-
-// Whether a row of x has something so large, infinite or no number, that loops do not take it.
-bool IsExtreme(const float* x, size_t k) {
-  uint32_t most = 0;  // as floats without a sign, integers are in the same order
-  for (size_t i = 0; i < k; ++i) {
-    uint32_t bits;
-    std::memcpy(&bits, x + i, sizeof(bits));
-    most = std::max(most, bits & 0x7fffffffu);
-  }
-  return most > kNBitsLargest;
 }
 
 class MatMulNBits final : public Kernel {
@@ -129,13 +117,12 @@ class MatMulNBits final : public Kernel {
     const float* in = static_cast<const float*>(args.in[0]);
     std::array<bool, kFew> extreme{};
     for (size_t m = 0; m < g_.m; ++m) {
-      loops_.arrange(in + m * g_.k, g_.k, g_.block, x + m * row_bytes_);
-      extreme[m] = IsExtreme(in + m * g_.k, g_.k);
+      extreme[m] = !loops_.arrange(in + m * g_.k, g_.k, g_.block, x + m * row_bytes_);
     }
     float* out = static_cast<float*>(args.out[0]);
     const NBitsProduct product = {WeightsOf(args), x, g_.m, row_bytes_, BiasOf(args), out, g_.n};
-    // About 10 microseconds are worth a thread.
-    constexpr size_t kRows = 4, kWorthwhile = 128 * 1024;
+    // About 10 microseconds are worth a thread; loops take eight rows at a time.
+    constexpr size_t kRows = 8, kWorthwhile = 128 * 1024;
     const size_t grain = std::max<size_t>(1, kWorthwhile / (kRows * g_.k * g_.m));
     args.threads.For((g_.n + kRows - 1) / kRows, grain, [&](size_t begin, size_t end) {
       const size_t first = begin * kRows, last = std::min(g_.n, end * kRows);

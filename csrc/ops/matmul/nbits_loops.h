@@ -33,7 +33,8 @@ struct NBitsLoops {
   // A row of x is put into the order in which a vector of words has the codes, a chunk of words
   // after the other, each with what is needed of it beside its elements.
   size_t chunk, chunk_bytes;  // elements, and bytes that they take
-  void (*arrange)(const float* x, size_t k, size_t block, char* to);
+  // False where x has something beyond kNBitsLargest.
+  bool (*arrange)(const float* x, size_t k, size_t block, char* to);
   // Rows [first, end) of the weights.
   void (*dots)(const NBitsProduct& product, size_t first, size_t end);
   // Elements [begin, begin + count) of a row as floats; begin is a multiple of 128.
