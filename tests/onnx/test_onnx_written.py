@@ -106,3 +106,41 @@ def test_damaged_bytes_are_read_within_their_bounds() -> None:
 )
 def test_bytes_that_no_writer_makes_are_left_to_protobuf(data: bytes) -> None:
     assert _core.onnx_node(data) is None
+
+
+def test_fields_lie_where_they_are_written() -> None:
+    tensor = onnx.TensorProto(dims=[-1, 300], data_type=1, name="n", raw_data=b"1234")
+    tensor.double_data.append(1.0)
+    data = b"##" + tensor.SerializeToString() + b"##"
+    found = _core.protobuf_fields(data, 2, len(data) - 2)
+    assert found is not None
+    assert [begin for _, _, begin, _, _ in found] == [2, *(end for *_, end in found[:-1])]
+    assert found[-1][-1] == len(data) - 2
+    values = {(number, kind): data[value:end] for number, kind, _, value, end in found}
+    assert values[1, 0] == b"\xac\x02"  # the last of the dims
+    assert values[8, 2] == b"n"
+    assert values[9, 2] == b"1234"
+    assert len(values[10, 2]) == 8
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x0a",  # no size
+        b"\x0a\x05x",  # more than there is
+        b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",  # a negative size
+        b"\x08",  # no number
+        b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",  # of more than 64 bits
+        b"\x09\x00\x00\x00",  # fewer than eight bytes
+        b"\x0d\x00",  # fewer than four
+        b"\x0b\x0c",  # a group
+        b"\x02\x00",  # field 0
+    ],
+)
+def test_what_is_no_message_has_no_fields(data: bytes) -> None:
+    assert _core.protobuf_fields(data, 0, len(data)) is None
+
+
+def test_a_message_lies_within_its_bytes() -> None:
+    with pytest.raises(ValueError, match="bytes 0 to 3 of 2"):
+        _core.protobuf_fields(b"\x08\x01", 0, 3)

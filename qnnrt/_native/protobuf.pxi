@@ -1,4 +1,4 @@
-# Part of _core.pyx: the fields of a serialized ONNX node, taken out in one walk.
+# Part of _core.pyx: where the fields of serialized messages lie, and those of an ONNX node.
 
 cdef int64_t _varint(const uint8_t* data, Py_ssize_t* at, Py_ssize_t end) noexcept:
     """A number of at most 63 bits; -1 where there is none."""
@@ -13,6 +13,53 @@ cdef int64_t _varint(const uint8_t* data, Py_ssize_t* at, Py_ssize_t end) noexce
             return <int64_t>value if value >> 63 == 0 else -1
         shift += 7
     return -1
+
+
+def protobuf_fields(data, Py_ssize_t at, Py_ssize_t end):
+    """The fields of the message that is data[at:end], in order: number, kind, and where field,
+    value and end are. None for what is no message, or has groups."""
+    cdef Py_buffer view
+    cdef const uint8_t* bytes_
+    cdef Py_ssize_t begin, value, count
+    cdef int64_t tag, size
+    cdef int kind
+    cdef list found = []
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        bytes_ = <const uint8_t*>view.buf
+        if not 0 <= at <= end <= view.len:
+            raise ValueError(f"bytes {at} to {end} of {view.len}")
+        while at < end:
+            begin = at
+            tag = _varint(bytes_, &at, end)
+            if tag < 8 or tag >> 3 >= 1 << 29:
+                return None
+            kind = tag & 7
+            value = at
+            if kind == 2:  # of bytes
+                size = _varint(bytes_, &at, end)
+                if size < 0 or size > end - at:
+                    return None
+                value = at
+                at += size
+            elif kind == 0:  # a number, of up to 64 bits
+                count = 0
+                while at < end and count < 10 and bytes_[at] >= 0x80:
+                    at += 1
+                    count += 1
+                if at == end or count == 10:
+                    return None
+                at += 1
+            elif kind == 1 or kind == 5:
+                at += 8 if kind == 1 else 4
+                if at > end:
+                    return None
+            else:
+                return None
+            found.append((tag >> 3, kind, begin, value, at))
+        return found
+    finally:
+        PyBuffer_Release(&view)
 
 
 def onnx_node(bytes message not None):
