@@ -66,6 +66,8 @@ def data_type(dtype: Any, quantized: bool = False) -> int:
     Raises:
         TypeError: QNN has no such type.
     """
+    if isinstance(dtype, np.dtype):
+        return _data_type(dtype, quantized)
     if isinstance(dtype, int) and not isinstance(dtype, bool):
         if dtype in _NAMES:
             return dtype

@@ -22,7 +22,7 @@ __all__ = ["refused"]
 def refused(ops: Sequence[Op]) -> Iterator[tuple[Op, str]]:
     """The operations that a graph would not take, each with the reason."""
     for op in ops:
-        reason = _refusal(op.type, tuple(map(_kind, op.inputs)), tuple(map(_kind, op.outputs)))
+        reason = _refusal(op.type, _kinds(op.inputs), _kinds(op.outputs))
         if reason is not None:
             yield op, reason
 
@@ -31,8 +31,13 @@ def refused(ops: Sequence[Op]) -> Iterator[tuple[Op, str]]:
 _Kind = tuple[np.dtype, bool, int]
 
 
-def _kind(edge: Edge | None) -> _Kind | None:
-    return None if edge is None else (edge.dtype, edge.quantization is not None, len(edge.shape))
+def _kinds(edges: Sequence[Edge | None]) -> tuple[_Kind | None, ...]:
+    return tuple(
+        [
+            None if edge is None else (edge.dtype, edge.quantization is not None, len(edge.shape))
+            for edge in edges
+        ]
+    )
 
 
 @functools.lru_cache(maxsize=1024)

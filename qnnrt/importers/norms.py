@@ -292,6 +292,8 @@ def _spread(values: float | np.ndarray, shape: Shape) -> np.ndarray | None:
     """A constant that only changes along the last dimensions, which are `shape`."""
     array = np.asarray(values)
     own = array.shape[-len(shape) :]
+    if own == shape and array.size == math.prod(shape):  # as nearly all are
+        return array.reshape(shape)
     if any(d != 1 for d in array.shape[: -len(shape)]):
         return None
     if any(d not in (1, n) for d, n in zip(own[::-1], shape[::-1], strict=False)):
@@ -324,6 +326,10 @@ def _weights(op: Op, shape: Shape) -> tuple[np.ndarray, np.ndarray] | None:
     return values[0], values[1]
 
 
+#: What may begin a chain that goes into the weights of a normalization.
+_AFFINE = {_MULTIPLY, _ADD, "Batchnorm", "Transpose"}
+
+
 def merge_affine(graph: Graph) -> None:
     """A multiplication or addition by constants for each channel behind a normalization is folded
     into its weights, as is a Batchnorm.
@@ -337,6 +343,9 @@ def merge_affine(graph: Graph) -> None:
         x = op.inputs[0]
         if x is None or x.quantization is not None:
             continue  # what comes after it meets rounded numbers
+        after = graph.only_consumer(op.outputs[0])
+        if after is None or after.type not in _AFFINE:
+            continue
         shape = _scaled_shape(op)
         found = None if shape is None else _weights(op, shape)
         if shape is None or found is None:

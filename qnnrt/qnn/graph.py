@@ -231,13 +231,16 @@ class Graph(Owner):
         """
         self.context.backend.use_package(package)
 
+        handle = self.handle
+
         def make(param: str, array: np.ndarray) -> Tensor:
             tensor = static_tensor(f"{name}.{param}", array)
-            self._library.tensor_create_graph_tensor(self.handle, tensor)
+            self._library.tensor_create_graph_tensor(handle, tensor)
             return tensor
 
-        op = _core.Op(name, package, type, list(params_of(params, make)), inputs, outputs)
-        self._library.graph_add_node(self.handle, op)
+        given = params_of(params, make) if params else ()
+        op = _core.Op(name, package, type, given, inputs, outputs)
+        self._library.graph_add_node(handle, op)
 
     def finalize(self, profile: Profile | None = None, signal: Signal | None = None) -> None:
         """Check, optimise and plan the graph: afterwards it can only be executed."""

@@ -28,7 +28,8 @@ def params_of(params: Mapping[str, Any] | None, make: Callable[[str, Any], Tenso
                 narrow = array.astype(np.int32 if (array < 0).any() else np.uint32)
                 if (narrow == array).all():  # else the backend refuses it, and says why
                     array = narrow
-            array = np.ascontiguousarray(array)
+            if not array.flags.c_contiguous or not array.ndim:
+                array = np.ascontiguousarray(array)
             if make is None:
                 make = static_tensor
             yield (name, make(name, array))

@@ -29,8 +29,10 @@ def choice(what: str, value: str | int, choices: Mapping[str, int]) -> int:
     """
     if isinstance(value, int):
         return value
-    named(what, value, choices)
-    return choices[value]
+    found = choices.get(value)
+    if found is None:
+        named(what, value, choices)
+    return choices[value] if found is None else found
 
 
 def uint32(what: str, value: Any) -> int:

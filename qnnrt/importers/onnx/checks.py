@@ -258,6 +258,9 @@ def _number(kind: Any) -> int:
 
 def attributes_of(node: Written) -> dict[str, object]:
     """Name -> value of a node's attributes, whatever its operator. Raises `ValueError`."""
+    said = node.said
+    if said is not None and said.values is not None:  # lists are the node's own
+        return {k: v if type(v) is not list else v.copy() for k, v in said.values.items()}
     found: dict[str, object] = {}
     for attribute, name in zip(node.attribute, node.names, strict=True):
         if not name:
@@ -277,6 +280,8 @@ def attributes_of(node: Written) -> dict[str, object]:
             kind = _Attribute.AttributeType.Name(attribute.type)
             raise ValueError(f"attribute {_short(name)} says that it is {kind} and has none")
         found[name] = value
+    if said is not None:
+        said.values = {k: v if type(v) is not list else v.copy() for k, v in found.items()}
     return found
 
 
@@ -298,7 +303,7 @@ def check_attributes(spec: Spec, node: OnnxNode) -> None:
     """The part of `check` that holds for inputs of every kind."""
     attrs = node.attrs
     # In the order of the file, as `attributes_of` gives them.
-    for attribute, name in zip(node.written.attribute, attrs, strict=True):
+    for kind, name in zip(node.written.kinds, attrs, strict=True):
         known = spec.attributes.get(name)
         if known is None:
             allowed = ", ".join(sorted(spec.attributes)) or "none"
@@ -306,11 +311,10 @@ def check_attributes(spec: Spec, node: OnnxNode) -> None:
                 f"it has the attribute {_short(name)}; those of {spec.op} of opset {spec.since} "
                 f"are: {allowed}"
             )
-        if attribute.type != known:
+        if kind != known:
             kinds = _Attribute.AttributeType
             raise ValueError(
-                f"attribute {name!r} is {kinds.Name(attribute.type)}; it has to be "
-                f"{kinds.Name(known)}"
+                f"attribute {name!r} is {kinds.Name(kind)}; it has to be {kinds.Name(known)}"
             )
         _check_value(spec.op, name, attrs[name])
     for name in spec.required:

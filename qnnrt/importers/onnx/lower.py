@@ -16,7 +16,8 @@ from ..budget import Budget
 from ..encodings import Coded
 from ..graph import Edge, Op, physical
 from ..guard import shortened
-from . import fold, patterns
+from . import alike, fold, patterns
+from .alike import ALIKE
 from .bodies import (
     CLASSICAL,
     DIRECT,
@@ -38,7 +39,7 @@ from .patterns import OWN_DOMAIN, Scalar
 from .reader import array_of, dense_of, opset_of
 from .scope import CONTROL, ROWS, Lost, Scope
 from .types import TypeOf
-from .values import Thing, Value, constant
+from .values import Thing, Trace, Value, constant
 from .written import Written, written
 
 #: What keeps a constant with an encoding as the integers that it is.
@@ -94,7 +95,7 @@ class GraphLowering(Scope):
         self.child = Child(where, self.budget)
         self.unsupported: list[UnsupportedNode] = []
         self._made: set[int] = set()  # constants that were computed, by their id
-        self._lowered: dict[str, OnnxNode] = {}
+        self._lowered: dict[str, tuple[str, list[Value | None]]] = {}  # operator and inputs
 
     # ---- inputs ----------------------------------------------------------------------------
 
@@ -145,9 +146,9 @@ class GraphLowering(Scope):
         return (
             node.op_type == "Constant"
             and node.names == ["value"]
-            and node.attribute[0].type == onnx.AttributeProto.TENSOR
-            and node.attribute[0].HasField("t")
-            and not node.attribute[0].ref_attr_name
+            and node.kinds == [onnx.AttributeProto.TENSOR]
+            and (attribute := node.attribute[0]).HasField("t")
+            and not attribute.ref_attr_name
             and len(node.tensors) == len(node.output) == 1
             and node.domain in ("", "ai.onnx")
             and opsets.get("", 0) > 0
@@ -161,9 +162,20 @@ class GraphLowering(Scope):
         names, outputs = given.input, given.output
         inputs = [self.env.get(i) if i else None for i in names]
         version = opsets.get(domain, 0)
+        kind = None
+        if given.op_type in ALIKE and not domain and self._alone(given, inputs):
+            kind = alike.key_of(given.op_type, version, given.said, inputs, len(outputs))
+            if kind is not None and (recipe := alike.known(kind)) is not None:
+                self._lowered[name] = given.op_type, inputs
+                self._weigh(given.op_type, inputs)
+                self.b.scope = name
+                self._give(given, recipe.follow(self.b, inputs))
+                return
         untyped: list[TypeOf] = [None] * len(outputs)
         node = OnnxNode(name, given.op_type, domain, version, inputs, outputs, untyped, given, {})
-        self._lowered[name] = node
+        self._lowered[name] = given.op_type, inputs
+        before, calls = len(self.b.ops), self.calls
+        trace = self.b.trace = None if kind is None else Trace()
         try:
             if self.poisoned and not self.poisoned.isdisjoint(names):
                 if not self._known(node):
@@ -190,19 +202,41 @@ class GraphLowering(Scope):
             ) from None
         except Exception as exc:
             raise ModelError(
-                f"{self.where}: {given} on {self._types(node)} is not valid: "
+                f"{self.where}: {given} on {self._types(node.inputs)} is not valid: "
                 f"{shortened(str(exc), 500) or type(exc).__name__}"
             ) from exc
-        for out, thing in zip(node.outputs, results, strict=False):
+        finally:
+            self.b.trace = None
+        if trace is not None and kind is not None and calls == self.calls:
+            with suppress(alike.NotAlike):
+                alike.keep(kind, alike.Recipe(self.b.ops[before:], results, inputs, trace))
+        self._give(given, results)
+
+    def _alone(self, given: Written, inputs: list[Value | None]) -> bool:
+        """Whether a node is one of tensors that are there, and its operator is ONNX's."""
+        return (
+            given.said is not None
+            and not (self.functions or self.other or self.poisoned)
+            and "" not in given.output
+            and (None not in inputs or all(map(self._is_there, given.input, inputs)))
+        )
+
+    @staticmethod
+    def _is_there(name: str, value: Value | None) -> bool:
+        return value is not None or not name
+
+    def _give(self, given: Written, results: Sequence[Thing | None]) -> None:
+        """The outputs of a node stand for its results from now on."""
+        for out, thing in zip(given.output, results, strict=False):
             if not out:
                 continue
             if isinstance(thing, Value):
                 self.env[out] = thing
-                if thing.is_const and node.op != "Constant":
+                if thing.is_const and given.op_type != "Constant":
                     self._made.add(id(thing))
                 if thing.edge is not None and not thing.edge.name:
                     thing.edge.name = out
-            elif thing is not None or node.op in CONTROL:
+            elif thing is not None or given.op_type in CONTROL:
                 self.other[out] = thing
 
     def _known(self, node: OnnxNode) -> bool:
@@ -224,7 +258,7 @@ class GraphLowering(Scope):
     def _refuse(self, node: OnnxNode, reason: str) -> None:
         op = shortened(node.op if not node.domain else f"{node.domain}.{node.op}")
         self.unsupported.append(
-            UnsupportedNode(shortened(node.name), op, self._types(node), reason)
+            UnsupportedNode(shortened(node.name), op, self._types(node.inputs), reason)
         )
         self.poisoned.update(filter(None, node.outputs))
 
@@ -234,18 +268,18 @@ class GraphLowering(Scope):
         for op, reason in admission.refused(ops):
             if op.name not in noted:
                 noted.add(op.name)
-                node = self._lowered.get(op.name)
-                onnx_op, types = (op.type, "") if node is None else (node.op, self._types(node))
+                onnx_op, given = self._lowered.get(op.name, (op.type, []))
+                types = self._types(given)
                 self.unsupported.append(UnsupportedNode(op.name, onnx_op, types, reason))
 
     @staticmethod
-    def _types(node: OnnxNode) -> str:
+    def _types(inputs: list[Value | None]) -> str:
         listed = [
             "-" if v is None else f"{v.dtype.name}{shortened(str(list(v.shape)))}"
-            for v in node.inputs[:_LISTED]
+            for v in inputs[:_LISTED]
         ]
-        if len(node.inputs) > _LISTED:
-            listed.append(f"and {len(node.inputs) - _LISTED} more")
+        if len(inputs) > _LISTED:
+            listed.append(f"and {len(inputs) - _LISTED} more")
         return ", ".join(listed)
 
     def _lower(self, node: OnnxNode, opsets: dict[str, int]) -> Sequence[Thing | None]:
@@ -360,7 +394,7 @@ class GraphLowering(Scope):
         if node.op == "EyeLike":
             return [constant(self._eye(node))]
         if _is_own(node):
-            self._weigh(node)
+            self._weigh(node.op, node.inputs)
             self.b.scope = node.name
             return self._fitting(node, _listed(TABLE[node.op](self, node)))
         return self._other(node, spec, opsets)
@@ -384,13 +418,13 @@ class GraphLowering(Scope):
         if (
             constants
             and node.op not in fold.RANDOM
-            and not any(a.type == onnx.AttributeProto.GRAPH for a in node.written.attribute)
+            and onnx.AttributeProto.GRAPH not in node.written.kinds
         ):
             codes = node.op in _KEEP_CODES and any(v is not None and v.coded for v in node.inputs)
             if not codes and not (lower is not None and fold.left_to_graph(node)):
                 return self._fitting(node, self._fold(node, spec, opsets))
         if some:
-            self._weigh(node)
+            self._weigh(node.op, node.inputs)
         if texts:
             raise Unsupported("QNN has no texts")
         refusal: Unsupported | None = None
@@ -481,16 +515,16 @@ class GraphLowering(Scope):
         arrays = fold.fold(node, inputs, opsets, self.budget, self.child)
         return [constant(a) if name else None for a, name in zip(arrays, node.outputs, strict=True)]
 
-    def _weigh(self, node: OnnxNode) -> None:
+    def _weigh(self, op: str, inputs: list[Value | None]) -> None:
         """Room for what lowering a node makes beside its tensors: copies of constants that the
         file does not hold as such."""
-        for v in node.inputs:
+        for v in inputs:
             if v is None or v.held is None:
                 continue
             held = v.held.codes if isinstance(v.held, Coded) else v.held
             if id(v) in self._made or 0 in held.strides:
                 # Its elements in order, and once more: scaled, in double precision or as a list.
-                more = held.itemsize if node.op in _WEIGHTED else 8
+                more = held.itemsize if op in _WEIGHTED else 8
                 self.budget.fits(
                     math.prod(v.shape) * (held.itemsize + more), "copies of a constant"
                 )

@@ -170,6 +170,27 @@ def blocks(a: Sequence[int], b: Sequence[int]) -> list[tuple[list[int], list[int
     return out
 
 
+class Trace:
+    """What a lowering of one node does with constants, see `alike`.
+
+    Attributes:
+        lost: what was emitted before had a part in it.
+        laid_out: the constants that tensors were made of.
+        reshaped: constants, and those that they are reshapes of.
+    """
+
+    __slots__ = ("laid_out", "lost", "reshaped")
+
+    def __init__(self) -> None:
+        self.lost = False
+        self.laid_out: dict[Edge, Value] = {}
+        self.reshaped: dict[Value, Value] = {}
+
+    def lay_out(self, v: Value, edge: Edge) -> None:
+        # Small ones with the same elements are one tensor; those of another node may differ.
+        self.lost = self.lost or self.laid_out.setdefault(edge, v).statics is not v.statics
+
+
 class Builder:
     """Collects operations; every method takes and returns `Value`s."""
 
@@ -178,6 +199,7 @@ class Builder:
         self.ops: list[Op] = []
         self.scope = ""  # name of the ONNX node being lowered
         self.signs = Signs()
+        self.trace: Trace | None = None
         self._moved: dict[tuple[Edge, Perm], Edge] = {}
         self._origin: dict[Edge, tuple[Edge, Perm]] = {}
         self._small: dict[tuple[bytes, Shape, str], Edge] = {}
@@ -191,12 +213,12 @@ class Builder:
         outputs: Iterable[tuple[Shape, np.dtype]],
         params: dict[str, object] | None = None,
     ) -> list[Edge]:
-        self.budget.step()
         edges = [Edge(tuple(map(int, shape)), dtype) for shape, dtype in outputs]
-        self._append(Op(type_, list(inputs), [*edges], params or {}, self.scope))
+        self.add(Op(type_, list(inputs), [*edges], params or {}, self.scope))
         return edges
 
-    def _append(self, op: Op) -> None:
+    def add(self, op: Op) -> None:
+        self.budget.step()
         self.ops.append(op)
         self.signs.add(op)
 
@@ -216,9 +238,8 @@ class Builder:
         dtype = np.dtype(dtype)
         perm = identity(len(shape)) if perm is None else perm
         edges = [None if v is None else v.edge or self.edge(v) for v in inputs]
-        self.budget.step()
         out = Edge(permuted(shape, perm) or (1,), dtype)
-        self._append(Op(type_, edges, [out], params, self.scope))
+        self.add(Op(type_, edges, [out], params, self.scope))
         return Value(shape, dtype, out, perm)
 
     def edge(self, v: Value) -> Edge:
@@ -238,6 +259,8 @@ class Builder:
             coded = v.coded
             found = self._laid_out(v) if coded is None else self._decoded(coded, v.perm)
             v.statics[key] = found
+        if self.trace is not None:
+            self.trace.lay_out(v, found)
         return found
 
     def _laid_out(self, v: Value) -> Edge:
@@ -320,6 +343,8 @@ class Builder:
         """`edge` transposed by `relative`: through its origin, so that inverses cancel."""
         if relative == identity(len(relative)):
             return edge
+        if self.trace is not None:
+            self.trace.lost = True
         if edge in self._origin:
             origin, first = self._origin[edge]
             return self._move(origin, tuple(first[r] for r in relative))
@@ -362,7 +387,10 @@ class Builder:
             if v.coded is not None:
                 coded = v.coded.reshape(shape)
                 return constant(v.const.reshape(shape)) if coded is None else coded_constant(coded)
-            return constant(v.const.reshape(shape))
+            found = constant(v.const.reshape(shape))
+            if self.trace is not None:
+                self.trace.reshaped[found] = self.trace.reshaped.get(v, v)
+            return found
         if v.base is not None:
             v = v.base
         if shape == v.shape:

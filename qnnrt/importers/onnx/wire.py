@@ -8,7 +8,7 @@ to protobuf as a whole, and means what protobuf says it means.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from ..._native import _core
 
 #: Raw data of at least so many bytes stays where it is.
 LEAST = 1 << 14
@@ -17,7 +17,7 @@ _LONGEST = 2**31 - 1
 
 # Fields of ModelProto, GraphProto and TensorProto.
 _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_BYTES = 2  # the kind of a field
 
 
 class _Odd(Exception):
@@ -68,46 +68,12 @@ def _raw_data(data: memoryview, at: int, end: int) -> tuple[int, int, int] | Non
     return found[0] if len(found) == 1 else None
 
 
-def _fields(data: memoryview, at: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
+def _fields(data: memoryview, at: int, end: int) -> list[tuple[int, int, int, int, int]]:
     """The fields of a message: number, kind, and where field, value and end are."""
-    while at < end:
-        begin = at
-        tag = data[at]  # of one byte nearly always, and sizes often
-        if tag < 0x80:
-            at += 1
-        else:
-            tag, at = _varint(data, at, end)
-        number, kind = tag >> 3, tag & 7
-        if kind == _BYTES:
-            size = data[at] if at < end else 0x80
-            if size < 0x80:
-                at += 1
-            else:
-                size, at = _varint(data, at, end)
-            stop = at + size
-        elif kind == _VARINT:
-            stop = _varint(data, at, end)[1]
-        elif kind in (_FIXED32, _FIXED64):
-            stop = at + (4 if kind == _FIXED32 else 8)
-        else:  # a group
-            raise _Odd
-        if stop > end or not 0 < number < 1 << 29:
-            raise _Odd
-        yield number, kind, begin, at, stop
-        at = stop
-
-
-def _varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
-    """A number, and where it ends."""
-    value = shift = 0
-    while at < end and shift < 64:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-    raise _Odd
+    found = _core.protobuf_fields(data, at, end)
+    if found is None:
+        raise _Odd
+    return found
 
 
 def _field(number: int, size: int) -> bytes:

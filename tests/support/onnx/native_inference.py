@@ -87,11 +87,23 @@ lower_infer = lower.infer
 
 
 @contextmanager
+def each_by_itself() -> Iterator[None]:
+    """Every node that is loaded meanwhile is lowered, also where one like it was before."""
+    alike = lower.ALIKE
+    lower.ALIKE = set()  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        lower.ALIKE = alike  # type: ignore[misc]
+
+
+@contextmanager
 def beside_the_importers_own() -> Iterator[Compared]:
     """Every node that is loaded meanwhile is inferred twice."""
     compared = Compared()
     lower.infer = compared  # type: ignore[assignment]
     try:
-        yield compared
+        with each_by_itself():
+            yield compared
     finally:
         lower.infer = lower_infer

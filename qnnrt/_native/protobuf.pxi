@@ -1,0 +1,114 @@
+# Part of _core.pyx: where the fields of serialized messages lie, and those of an ONNX node.
+
+cdef int64_t _varint(const uint8_t* data, Py_ssize_t* at, Py_ssize_t end) noexcept:
+    """A number of at most 63 bits; -1 where there is none."""
+    cdef uint64_t value = 0
+    cdef int shift = 0
+    cdef uint8_t byte
+    while at[0] < end and shift < 63:
+        byte = data[at[0]]
+        at[0] += 1
+        value |= <uint64_t>(byte & 0x7f) << shift
+        if byte < 0x80:
+            return <int64_t>value if value >> 63 == 0 else -1
+        shift += 7
+    return -1
+
+
+def protobuf_fields(data, Py_ssize_t at, Py_ssize_t end):
+    """The fields of the message that is data[at:end], in order: number, kind, and where field,
+    value and end are. None for what is no message, or has groups."""
+    cdef Py_buffer view
+    cdef const uint8_t* bytes_
+    cdef Py_ssize_t begin, value, count
+    cdef int64_t tag, size
+    cdef int kind
+    cdef list found = []
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        bytes_ = <const uint8_t*>view.buf
+        if not 0 <= at <= end <= view.len:
+            raise ValueError(f"bytes {at} to {end} of {view.len}")
+        while at < end:
+            begin = at
+            tag = _varint(bytes_, &at, end)
+            if tag < 8 or tag >> 3 >= 1 << 29:
+                return None
+            kind = tag & 7
+            value = at
+            if kind == 2:  # of bytes
+                size = _varint(bytes_, &at, end)
+                if size < 0 or size > end - at:
+                    return None
+                value = at
+                at += size
+            elif kind == 0:  # a number, of up to 64 bits
+                count = 0
+                while at < end and count < 10 and bytes_[at] >= 0x80:
+                    at += 1
+                    count += 1
+                if at == end or count == 10:
+                    return None
+                at += 1
+            elif kind == 1 or kind == 5:
+                at += 8 if kind == 1 else 4
+                if at > end:
+                    return None
+            else:
+                return None
+            found.append((tag >> 3, kind, begin, value, at))
+        return found
+    finally:
+        PyBuffer_Release(&view)
+
+
+def onnx_node(bytes message not None):
+    """A serialized NodeProto: its inputs, outputs, name, operator, domain and overload, and the
+    bytes of its attributes, which are a NodeProto of nothing else.
+
+    None for what is not written as protobuf writes it: fields of other kinds, attributes apart
+    from each other, texts that are not UTF-8.
+    """
+    cdef const uint8_t* data = <const uint8_t*><const char*>message
+    cdef Py_ssize_t end = len(message), at = 0, begin
+    cdef Py_ssize_t first = 0, after = 0
+    cdef int64_t tag, size
+    cdef uint64_t number
+    cdef list inputs = [], outputs = []
+    cdef str name = "", op = "", domain = "", overload = "", text
+    while at < end:
+        begin = at
+        tag = _varint(data, &at, end)
+        if tag < 0 or tag & 7 != 2:  # not a text or a message
+            return None
+        size = _varint(data, &at, end)
+        if size < 0 or size > end - at:
+            return None
+        number = <uint64_t>tag >> 3
+        if number == 5:
+            if after == 0:
+                first = begin
+            elif after != begin:
+                return None
+            after = at + size
+        elif 1 <= number <= 4 or number == 7 or number == 8:
+            try:
+                text = message[at:at + size].decode("utf-8")
+            except UnicodeDecodeError:
+                return None
+            if number == 1:
+                inputs.append(text)
+            elif number == 2:
+                outputs.append(text)
+            elif number == 3:
+                name = text
+            elif number == 4:
+                op = text
+            elif number == 7:
+                domain = text
+            else:
+                overload = text
+        elif number != 6 and number != 9 and number != 10:  # a remark, metadata, devices
+            return None
+        at += size
+    return inputs, outputs, name, op, domain, overload, message[first:after]

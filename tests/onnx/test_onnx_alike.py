@@ -1,0 +1,212 @@
+"""Nodes like earlier ones become what they would become by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import qnnrt
+from qnnrt.importers import onnx as importer
+from qnnrt.importers.onnx import alike
+from support.onnx.native_inference import each_by_itself
+
+_RNG = np.random.default_rng(1)
+
+
+@pytest.fixture(autouse=True)
+def recipes(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[Any, Any]]:
+    """Those of this test alone."""
+    found: dict[Any, Any] = {}
+    monkeypatch.setattr(alike, "_RECIPES", found)
+    return found  # type: ignore[return-value]
+
+
+def _array(*shape: int) -> np.ndarray:
+    return _RNG.standard_normal(shape).astype(np.float32)
+
+
+def _model(
+    nodes: list[onnx.NodeProto],
+    outputs: list[str],
+    constants: dict[str, np.ndarray] | None = None,
+    inputs: dict[str, tuple[int, ...]] | None = None,
+    opset: int = 17,
+) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+            for name, shape in (inputs or {"x": (1, 4, 6, 6)}).items()
+        ],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [numpy_helper.from_array(a, name) for name, a in (constants or {}).items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+
+
+def _contents(model: qnnrt.Model) -> list[Any]:
+    def param(value: Any) -> Any:
+        return (value.dtype.str, value.tolist()) if hasattr(value, "dtype") else value
+
+    tensors = [
+        (t.name, t.shape, t.dtype.str, None if t.data is None else t.data.tolist())
+        for t in model.tensors.values()
+    ]
+    nodes = [
+        (n.name, n.type, n.inputs, n.outputs, {k: param(v) for k, v in n.params.items()})
+        for n in model.nodes
+    ]
+    return [tensors, nodes, model.inputs, model.outputs]
+
+
+def _check(*models: onnx.ModelProto) -> None:
+    """Each model, loaded twice behind the others, is what it is by itself."""
+    with each_by_itself():
+        wanted = [_contents(importer.load(model)) for model in models]
+    for _ in range(2):
+        for model, contents in zip(models, wanted, strict=True):
+            assert _contents(importer.load(model)) == contents
+
+
+node = helper.make_node
+
+
+def test_a_second_model_follows_the_recipes_of_the_first(recipes: dict[Any, Any]) -> None:
+    nodes = [
+        node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1]),
+        node("Relu", ["c"], ["r"]),
+        node("Conv", ["r", "w", "b"], ["d"], pads=[1, 1, 1, 1]),
+        node("Add", ["r", "d"], ["y"]),
+    ]
+    first, second = (
+        _model(nodes, ["y"], {"w": _array(4, 4, 3, 3), "b": _array(4)}) for _ in range(2)
+    )
+    _check(first, second)
+    # The first one has its image transposed.
+    assert {key[0] for key in recipes} == {"Conv", "Relu", "Add"}
+    assert len(recipes) == 3
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (node("Conv", ["x", "w"], ["y"]), node("Conv", ["x", "w"], ["y"], strides=[2, 2])),
+        (node("Conv", ["x", "w"], ["y"]), node("Conv", ["x", "w", "b"], ["y"])),
+        (node("Mul", ["x", "x"], ["y"]), node("Mul", ["x", "z"], ["y"])),
+        (node("Mul", ["x", "z"], ["y"]), node("Mul", ["x", "x"], ["y"])),
+        (node("Sub", ["x", "z"], ["y"]), node("Sub", ["z", "x"], ["y"])),
+        (node("Sub", ["x", "p"], ["y"]), node("Sub", ["x", "q"], ["y"])),
+        (node("Sub", ["p", "x"], ["y"]), node("Sub", ["x", "p"], ["y"])),
+        (node("Where", ["t", "x", "z"], ["y"]), node("Where", ["t", "z", "x"], ["y"])),
+        (node("Where", ["t", "p", "p2"], ["y"]), node("Where", ["t", "p", "q"], ["y"])),
+        (node("Clip", ["x", "low", "high"], ["y"]), node("Clip", ["x", "low"], ["y"])),
+        (node("Clip", ["x", "low", "high"], ["y"]), node("Clip", ["x", "low", "higher"], ["y"])),
+        (node("Clip", ["x", "", "high"], ["y"]), node("Clip", ["x", "low"], ["y"])),
+        (node("Reshape", ["x", "flat"], ["y"]), node("Reshape", ["x", "pairs"], ["y"])),
+        (node("Split", ["x"], ["y", "u"], axis=1), node("Split", ["x"], ["y", ""], axis=1)),
+        (node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2]),
+         node("AveragePool", ["x"], ["y"], kernel_shape=[2, 2])),
+        (node("LeakyRelu", ["x"], ["y"], alpha=0.1), node("LeakyRelu", ["x"], ["y"], alpha=0.2)),
+    ],
+)  # fmt: skip
+def test_a_node_that_differs_is_not_taken_for_another(a: onnx.NodeProto, b: onnx.NodeProto) -> None:
+    zeros = np.zeros((1, 1, 6, 6), np.float32)  # more than are known by their elements
+    constants = {
+        "w": _array(4, 4, 3, 3), "b": _array(4), "p": zeros, "p2": zeros.copy(), "q": zeros + 1,
+        "low": np.array(-1, np.float32), "high": np.array(1, np.float32),
+        "higher": np.array(2, np.float32), "t": _RNG.random((1, 4, 6, 6)) < 0.5,
+        "flat": np.array([1, -1]), "pairs": np.array([2, -1]),
+    }  # fmt: skip
+    inputs = {"x": (1, 4, 6, 6), "z": (1, 4, 6, 6)}
+    first, second = (
+        _model([n], ["y"], {k: v for k, v in constants.items() if k in n.input}, inputs)
+        for n in (a, b)
+    )
+    _check(first, second)
+    alike._RECIPES.clear()
+    _check(second, first)
+
+
+def test_the_order_of_dimensions_counts() -> None:
+    """What a convolution gives lies with its channels last; the model's input does not."""
+    w = {"w": _array(4, 4, 1, 1)}
+    behind = [node("Conv", ["x", "w"], ["c"]), node("Softmax", ["c"], ["y"], axis=1)]
+    before = [node("Softmax", ["x"], ["s"], axis=1), node("Conv", ["s", "w"], ["y"])]
+    twice = [node("Conv", ["x", "w"], ["c"]), node("Conv", ["c", "w"], ["y"])]
+    _check(*(_model(nodes, ["y"], w) for nodes in (behind, before, twice)))
+
+
+def test_convolutions_of_one_dimension_and_what_reads_them() -> None:
+    constants = {"w": _array(4, 4, 3), "v": _array(4, 4, 3), "flat": np.array([1, -1])}
+    nodes = [
+        node("Conv", ["x", "w"], ["a"], dilations=[2], pads=[2, 2]),
+        node("Relu", ["a"], ["b"]),
+        node("Conv", ["b", "v"], ["c"], dilations=[2], pads=[2, 2]),
+        node("Relu", ["c"], ["d"]),
+        node("Add", ["d", "b"], ["e"]),
+        node("Reshape", ["e", "flat"], ["f"]),
+        node("Reshape", ["e", "flat"], ["g"]),
+        node("Add", ["f", "g"], ["y"]),
+    ]
+    _check(_model(nodes, ["y", "e"], constants, {"x": (1, 4, 10)}))
+
+
+def test_a_transposed_product() -> None:
+    nodes = [
+        node("Transpose", ["x"], ["t"], perm=[0, 1, 3, 2]),
+        node("MatMul", ["x", "t"], ["a"]),
+        node("MatMul", ["t", "x"], ["b"]),
+        node("MatMul", ["a", "w"], ["c"]),
+        node("Add", ["c", "b"], ["d"]),
+        node("Transpose", ["d"], ["e"], perm=[0, 1, 3, 2]),
+        node("Relu", ["e"], ["f"]),
+        node("Concat", ["f", "d"], ["y"], axis=1),
+    ]
+    _check(_model(nodes, ["y"], {"w": _array(6, 6)}))
+
+
+def test_a_model_that_is_changed_is_its_own() -> None:
+    model = _model(
+        [
+            node("MaxPool", ["x"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+            node("LeakyRelu", ["p"], ["y"], alpha=0.25),
+        ],
+        ["y"],
+    )
+    with each_by_itself():
+        wanted = _contents(importer.load(model))
+    for _ in range(3):
+        found = importer.load(model)
+        assert _contents(found) == wanted
+        for n in found.nodes:
+            for value in n.params.values():
+                if isinstance(value, np.ndarray):
+                    value[...] = 7
+        for t in found.constants():
+            assert t.data is not None
+            t.data = np.full_like(t.data, 7)
+
+
+def test_the_oldest_recipe_goes_first(
+    recipes: dict[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alike, "_MOST", 2)
+    names = ["Relu", "Sigmoid", "Tanh"]
+    for op in names:
+        importer.load(_model([node(op, ["x"], ["y"])], ["y"]))
+    assert [key[0] for key in recipes] == names[1:]
+
+
+def test_an_error_names_the_node_that_it_is_of() -> None:
+    good = [node("Conv", ["x", "w"], ["y"], name="one")]
+    bad = [node("Conv", ["x", "w"], ["c"], name="one"), node("Conv", ["c", "w"], ["y"], name="two")]
+    w = {"w": _array(4, 4, 4, 4)}
+    importer.load(_model(good, ["y"], w))
+    with pytest.raises(qnnrt.ModelError, match=r"node 'two' .*does not fit into 3"):
+        importer.load(_model(bad, ["y"], w))

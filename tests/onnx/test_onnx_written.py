@@ -1,0 +1,146 @@
+"""Nodes as they are taken out of a file: what protobuf says that they are."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from qnnrt._native import _core
+from qnnrt.importers.onnx.checks import attributes_of
+from qnnrt.importers.onnx.written import Written
+
+
+def _nodes() -> list[onnx.NodeProto]:
+    body = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "body", [], [])
+    marked = helper.make_node("Conv", ["x", "w", ""], ["y"], name="ü", strides=[2, 3], auto_pad="X")
+    marked.doc_string = "a remark"
+    marked.metadata_props.add(key="k", value="v")
+    odd = helper.make_node("Relu", ["x"], ["y"])
+    odd.attribute.add(name="a", ref_attr_name="b", type=onnx.AttributeProto.INT)
+    longest = helper.make_node("Slice", ["x"], ["y", "", "z"], starts=list(range(2000)))
+    return [
+        helper.make_node("Relu", ["x"], ["y"]),
+        helper.make_node("LeakyRelu", ["x"], ["y"], alpha=0.5, domain="ai.onnx", overload="o"),
+        helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body),
+        helper.make_node("Constant", [], ["y"], value=numpy_helper.from_array(np.ones(3))),
+        helper.make_node("Other", ["x"], ["y"], value=numpy_helper.from_array(np.ones(3))),
+        helper.make_node("Dropout", ["x"], ["y"], a=[1], b=b"", c=["t", "u"], d=[0.5]),
+        marked,
+        odd,
+        longest,
+        onnx.NodeProto(),
+    ]
+
+
+@pytest.mark.parametrize("proto", _nodes(), ids=lambda proto: proto.op_type)
+def test_what_is_taken_out_is_what_protobuf_gives(proto: onnx.NodeProto) -> None:
+    for _ in range(2):  # the second time the attributes are known
+        found = Written(proto)
+        for field in ("name", "op_type", "domain", "overload"):
+            assert getattr(found, field) == getattr(proto, field)
+        assert found.input == list(proto.input)
+        assert found.output == list(proto.output)
+        assert found.names == [a.name for a in proto.attribute]
+        assert found.kinds == [a.type for a in proto.attribute]
+        held = [a for a in proto.attribute if a.HasField("t")]
+        assert found.tensors == [a.t for a in held]
+        assert found.graphs == [a.g for a in proto.attribute if a.HasField("g")]
+
+
+def test_values_of_attributes_belong_to_the_node() -> None:
+    proto = helper.make_node("Conv", ["x", "w"], ["y"], strides=[2, 3], group=4)
+    for _ in range(3):
+        values = attributes_of(Written(proto))
+        assert values == {"strides": [2, 3], "group": 4}
+        strides = values["strides"]
+        assert isinstance(strides, list)
+        strides.append(5)
+
+
+def test_attributes_that_are_wrong_are_refused_each_time() -> None:
+    proto = helper.make_node("Relu", ["x"], ["y"], a=1)
+    proto.attribute.append(proto.attribute[0])
+    for _ in range(3):
+        with pytest.raises(ValueError, match="attribute 'a' twice"):
+            attributes_of(Written(proto))
+
+
+def test_a_text_that_is_not_utf8_is_left_to_protobuf() -> None:
+    data = helper.make_node("Relu", ["x"], ["y"], name="n").SerializeToString()
+    assert _core.onnx_node(data.replace(b"\x1a\x01n", b"\x1a\x01\xff")) is None
+
+
+def test_damaged_bytes_are_read_within_their_bounds() -> None:
+    rng = random.Random(3)
+    nodes = [proto.SerializeToString() for proto in _nodes()]
+    read = 0
+    for _ in range(3000):
+        data = bytearray(rng.choice(nodes))
+        for _ in range(rng.randint(1, 4)):
+            if data:
+                data[rng.randrange(len(data))] = rng.randrange(256)
+        damaged = bytes(data[: rng.randint(0, len(data))])
+        found = _core.onnx_node(damaged)
+        if found is not None:
+            read += 1
+            assert len(found[6]) <= len(damaged)
+            assert sum(len(text.encode()) for text in (*found[0], *found[1])) <= len(damaged)
+    assert 0 < read < 3000
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x0a",  # no size
+        b"\x0a\x05x",  # more than there is
+        b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",  # a negative size
+        b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f",  # the largest
+        b"\x08\x01",  # an integer
+        b"\x2a\x00\x0a\x00\x2a\x00",  # attributes apart
+        b"\x5a\x00",  # an unknown field
+    ],
+)
+def test_bytes_that_no_writer_makes_are_left_to_protobuf(data: bytes) -> None:
+    assert _core.onnx_node(data) is None
+
+
+def test_fields_lie_where_they_are_written() -> None:
+    tensor = onnx.TensorProto(dims=[-1, 300], data_type=1, name="n", raw_data=b"1234")
+    tensor.double_data.append(1.0)
+    data = b"##" + tensor.SerializeToString() + b"##"
+    found = _core.protobuf_fields(data, 2, len(data) - 2)
+    assert found is not None
+    assert [begin for _, _, begin, _, _ in found] == [2, *(end for *_, end in found[:-1])]
+    assert found[-1][-1] == len(data) - 2
+    values = {(number, kind): data[value:end] for number, kind, _, value, end in found}
+    assert values[1, 0] == b"\xac\x02"  # the last of the dims
+    assert values[8, 2] == b"n"
+    assert values[9, 2] == b"1234"
+    assert len(values[10, 2]) == 8
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x0a",  # no size
+        b"\x0a\x05x",  # more than there is
+        b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",  # a negative size
+        b"\x08",  # no number
+        b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",  # of more than 64 bits
+        b"\x09\x00\x00\x00",  # fewer than eight bytes
+        b"\x0d\x00",  # fewer than four
+        b"\x0b\x0c",  # a group
+        b"\x02\x00",  # field 0
+    ],
+)
+def test_what_is_no_message_has_no_fields(data: bytes) -> None:
+    assert _core.protobuf_fields(data, 0, len(data)) is None
+
+
+def test_a_message_lies_within_its_bytes() -> None:
+    with pytest.raises(ValueError, match="bytes 0 to 3 of 2"):
+        _core.protobuf_fields(b"\x08\x01", 0, 3)
