@@ -58,11 +58,13 @@ SMALL = (
     *("csrc/graph/binary/*.cc", "csrc/graph/graph_lower.cc", "csrc/api/config*.cc"),
     *("csrc/api/system*.cc", "csrc/api/binary*.cc", "csrc/api/*lpai*.cc", "csrc/api/perf.cc"),
     *("csrc/api/device.cc", "csrc/api/environment.cc", "csrc/api/encoding.cc"),
+    *("csrc/backends/*.cc", "csrc/gpu/*.cc", "csrc/saver/*.cc"),
 )
-# Compiled file by file: kernels, most of whose time is their own, and what is small anyway. In the
-# other folders (without QNNRT_DEBUG) so many files are compiled together, and no name without
-# linkage may be in two files of a folder.
-ALONE = ("backends", "ops", "shims")
+# Compiled file by file: loops that other files beside them would slow down (the compiler inlines
+# less where a source is large: a maximum over rows took 1.2 times as long), and shims, as each is a
+# library. In the other folders (without QNNRT_DEBUG) so many files are compiled together, as their
+# headers are half of a small one's time, and no name without linkage may be in two of a folder.
+ALONE = ("elementwise", "matmul", "pool", "recurrent", "reduce", "shims")
 BATCH = 6
 DELEGATE = Path("csrc/tflite/delegate")  # a client of the library, and a library of its own
 # What has threads, fork handlers and things of each thread cannot be unloaded.
@@ -146,7 +148,7 @@ def in_batches(build: Path, jobs: list[Job]) -> list[Job]:
     the same folder under `build`."""
     together: dict[tuple[Path, tuple[str, ...]], list[Path]] = {}
     for source, flags in jobs:
-        alone = DEBUG or source.parts[1] in ALONE
+        alone = DEBUG or not set(ALONE).isdisjoint(source.parts)
         key = source if alone else source.parent, tuple(flags)
         together.setdefault(key, []).append(source)
     batched = []

@@ -8,8 +8,8 @@
 namespace qnnrt {
 namespace {
 
-constexpr std::array kMore = {QNN_PROPERTY_CONTEXT_SUPPORT_DEFERRED_GRAPH_INIT};
-constexpr auto kCapabilities = WithCommonCapabilities(WithOpPackages(kMore));
+constexpr std::array kCpuProperties = {QNN_PROPERTY_CONTEXT_SUPPORT_DEFERRED_GRAPH_INIT};
+constexpr auto kCpuCapabilities = WithCommonCapabilities(WithOpPackages(kCpuProperties));
 
 }  // namespace
 
@@ -22,7 +22,7 @@ const BackendTraits& CpuBackend() {
     t.custom_memory = CustomMem::kHtp;
     t.memory_kinds = kCpuReachableKinds;
     t.op_packages = true;
-    t.capabilities = kCapabilities.data();
+    t.capabilities = kCpuCapabilities.data();
     return t;
   }();
   return traits;

@@ -8,16 +8,16 @@
 namespace qnnrt {
 namespace {
 
-constexpr std::array kMore = {QNN_PROPERTY_GRAPH_SUPPORT_SIGNALS,
-                              QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION,
-                              QNN_PROPERTY_GRAPH_SUPPORT_EXECUTE_SIGNAL,
-                              QNN_PROPERTY_GRAPH_SUPPORT_EXECUTE_ASYNC_SIGNAL,
-                              QNN_PROPERTY_GRAPH_SUPPORT_CONTINUOUS_PROFILING,
-                              QNN_PROPERTY_GRAPH_SUPPORT_PROFILING_STATE,
-                              QNN_PROPERTY_GRAPH_SUPPORT_SET_PROFILING_NUM_EXECUTIONS,
-                              QNN_PROPERTY_GROUP_SIGNAL,
-                              QNN_PROPERTY_SIGNAL_SUPPORT_ABORT,
-                              QNN_PROPERTY_SIGNAL_SUPPORT_TIMEOUT};
+constexpr std::array kGpuProperties = {QNN_PROPERTY_GRAPH_SUPPORT_SIGNALS,
+                                       QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION,
+                                       QNN_PROPERTY_GRAPH_SUPPORT_EXECUTE_SIGNAL,
+                                       QNN_PROPERTY_GRAPH_SUPPORT_EXECUTE_ASYNC_SIGNAL,
+                                       QNN_PROPERTY_GRAPH_SUPPORT_CONTINUOUS_PROFILING,
+                                       QNN_PROPERTY_GRAPH_SUPPORT_PROFILING_STATE,
+                                       QNN_PROPERTY_GRAPH_SUPPORT_SET_PROFILING_NUM_EXECUTIONS,
+                                       QNN_PROPERTY_GROUP_SIGNAL,
+                                       QNN_PROPERTY_SIGNAL_SUPPORT_ABORT,
+                                       QNN_PROPERTY_SIGNAL_SUPPORT_TIMEOUT};
 // No context binaries, since the runtime does not compile these graphs; the only memory kind is
 // OpenCL's.
 constexpr uint32_t kNot[] = {
@@ -31,7 +31,7 @@ constexpr uint32_t kNot[] = {
     QNN_PROPERTY_MEMORY_SUPPORT_MEM_TYPE_DMA_BUF,
 };
 
-constexpr auto Without(decltype(WithCommonCapabilities(kMore)) all) {
+constexpr auto Without(decltype(WithCommonCapabilities(kGpuProperties)) all) {
   size_t n = 0;
   for (uint32_t key : all) {
     bool has = true;
@@ -41,7 +41,7 @@ constexpr auto Without(decltype(WithCommonCapabilities(kMore)) all) {
   while (n < all.size()) all[n++] = 0;
   return all;
 }
-constexpr auto kCapabilities = Without(WithCommonCapabilities(kMore));
+constexpr auto kGpuCapabilities = Without(WithCommonCapabilities(kGpuProperties));
 
 }  // namespace
 
@@ -55,7 +55,7 @@ const BackendTraits& GpuBackend() {
     t.external = true;
     t.async = true;
     t.signals = true;
-    t.capabilities = kCapabilities.data();
+    t.capabilities = kGpuCapabilities.data();
     return t;
   }();
   return traits;

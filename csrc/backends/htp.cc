@@ -8,26 +8,26 @@
 namespace qnnrt {
 namespace {
 
-constexpr std::array kMore = {QNN_PROPERTY_CONTEXT_SUPPORT_CREATE_FROM_BINARY_WITH_SIGNALS,
-                              QNN_PROPERTY_CONTEXT_SUPPORT_DEFERRED_GRAPH_INIT,
-                              QNN_PROPERTY_CONTEXT_SUPPORT_CUSTOM_PROPERTY,
-                              QNN_PROPERTY_GRAPH_SUPPORT_SIGNALS,
-                              QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION,
-                              QNN_PROPERTY_GRAPH_SUPPORT_FINALIZE_SIGNAL,
-                              QNN_PROPERTY_GRAPH_SUPPORT_EXECUTE_SIGNAL,
-                              QNN_PROPERTY_GRAPH_SUPPORT_EXECUTE_ASYNC_SIGNAL,
-                              QNN_PROPERTY_GRAPH_SUPPORT_CONTINUOUS_PROFILING,
-                              QNN_PROPERTY_GRAPH_SUPPORT_PROFILING_STATE,
-                              QNN_PROPERTY_GRAPH_SUPPORT_SET_PROFILING_NUM_EXECUTIONS,
-                              QNN_PROPERTY_GRAPH_SUPPORT_ENV_OPTION_BIND_MEM_HANDLES,
-                              QNN_PROPERTY_GRAPH_SUPPORT_ENV_OPTION_POPULATE_CLIENT_BUFS,
-                              QNN_PROPERTY_GROUP_SIGNAL,
-                              QNN_PROPERTY_SIGNAL_SUPPORT_ABORT,
-                              QNN_PROPERTY_SIGNAL_SUPPORT_TIMEOUT,
-                              QNN_PROPERTY_PROFILE_SUPPORT_OPTRACE_CONFIG,
-                              QNN_PROPERTY_GROUP_DEVICE,
-                              QNN_PROPERTY_DEVICE_SUPPORT_INFRASTRUCTURE};
-constexpr auto kCapabilities = WithCommonCapabilities(WithOpPackages(kMore));
+constexpr std::array kHtpProperties = {QNN_PROPERTY_CONTEXT_SUPPORT_CREATE_FROM_BINARY_WITH_SIGNALS,
+                                       QNN_PROPERTY_CONTEXT_SUPPORT_DEFERRED_GRAPH_INIT,
+                                       QNN_PROPERTY_CONTEXT_SUPPORT_CUSTOM_PROPERTY,
+                                       QNN_PROPERTY_GRAPH_SUPPORT_SIGNALS,
+                                       QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION,
+                                       QNN_PROPERTY_GRAPH_SUPPORT_FINALIZE_SIGNAL,
+                                       QNN_PROPERTY_GRAPH_SUPPORT_EXECUTE_SIGNAL,
+                                       QNN_PROPERTY_GRAPH_SUPPORT_EXECUTE_ASYNC_SIGNAL,
+                                       QNN_PROPERTY_GRAPH_SUPPORT_CONTINUOUS_PROFILING,
+                                       QNN_PROPERTY_GRAPH_SUPPORT_PROFILING_STATE,
+                                       QNN_PROPERTY_GRAPH_SUPPORT_SET_PROFILING_NUM_EXECUTIONS,
+                                       QNN_PROPERTY_GRAPH_SUPPORT_ENV_OPTION_BIND_MEM_HANDLES,
+                                       QNN_PROPERTY_GRAPH_SUPPORT_ENV_OPTION_POPULATE_CLIENT_BUFS,
+                                       QNN_PROPERTY_GROUP_SIGNAL,
+                                       QNN_PROPERTY_SIGNAL_SUPPORT_ABORT,
+                                       QNN_PROPERTY_SIGNAL_SUPPORT_TIMEOUT,
+                                       QNN_PROPERTY_PROFILE_SUPPORT_OPTRACE_CONFIG,
+                                       QNN_PROPERTY_GROUP_DEVICE,
+                                       QNN_PROPERTY_DEVICE_SUPPORT_INFRASTRUCTURE};
+constexpr auto kHtpCapabilities = WithCommonCapabilities(WithOpPackages(kHtpProperties));
 
 }  // namespace
 
@@ -46,7 +46,7 @@ const BackendTraits& HtpBackend() {
     t.signals = true;
     t.environments = true;
     t.op_packages = true;
-    t.capabilities = kCapabilities.data();
+    t.capabilities = kHtpCapabilities.data();
     return t;
   }();
   return traits;

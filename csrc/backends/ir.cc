@@ -6,12 +6,12 @@
 namespace qnnrt {
 namespace {
 
-constexpr uint32_t kCapabilities[] = {QNN_PROPERTY_GROUP_CORE,
-                                      QNN_PROPERTY_GROUP_ERROR,
-                                      QNN_PROPERTY_ERROR_GET_VERBOSE_MESSAGE,
-                                      QNN_PROPERTY_GROUP_LOG,
-                                      QNN_PROPERTY_LOG_SUPPORTS_DEFAULT_STREAM,
-                                      0};
+constexpr uint32_t kIrCapabilities[] = {QNN_PROPERTY_GROUP_CORE,
+                                        QNN_PROPERTY_GROUP_ERROR,
+                                        QNN_PROPERTY_ERROR_GET_VERBOSE_MESSAGE,
+                                        QNN_PROPERTY_GROUP_LOG,
+                                        QNN_PROPERTY_LOG_SUPPORTS_DEFAULT_STREAM,
+                                        0};
 
 }  // namespace
 
@@ -21,7 +21,7 @@ const BackendTraits& IrBackend() {
     t.id = QNN_BACKEND_ID_IR;
     t.provider = QNN_PROVIDER_NAME_IR;
     t.api_version = {0, 1, 0};
-    t.capabilities = kCapabilities;
+    t.capabilities = kIrCapabilities;
     return t;
   }();
   return traits;

@@ -119,11 +119,11 @@ Result<uint32_t> ReadAlignment(const std::string& key, const std::string& value)
 
 // ---- traits ----
 
-constexpr std::array kMore = {QNN_PROPERTY_BACKEND_SUPPORT_CUSTOM_PROPERTY,
-                              QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION,
-                              QNN_PROPERTY_GRAPH_SUPPORT_FINALIZE_DESERIALIZED_GRAPH,
-                              QNN_PROPERTY_GRAPH_SUPPORT_CUSTOM_PROPERTY};
-constexpr auto kCapabilities = WithCommonCapabilities(kMore);
+constexpr std::array kLpaiProperties = {QNN_PROPERTY_BACKEND_SUPPORT_CUSTOM_PROPERTY,
+                                        QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION,
+                                        QNN_PROPERTY_GRAPH_SUPPORT_FINALIZE_DESERIALIZED_GRAPH,
+                                        QNN_PROPERTY_GRAPH_SUPPORT_CUSTOM_PROPERTY};
+constexpr auto kLpaiCapabilities = WithCommonCapabilities(kLpaiProperties);
 
 }  // namespace
 
@@ -178,7 +178,7 @@ const BackendTraits& LpaiBackend() {
     t.admit = Admit;
     t.configs = ConfigSet::kLpai;
     t.async = true;
-    t.capabilities = kCapabilities.data();
+    t.capabilities = kLpaiCapabilities.data();
     return t;
   }();
   return traits;

@@ -15,7 +15,7 @@ namespace qnnrt {
 namespace {
 
 constexpr size_t kMostTapsHeld = 64, kMostLines = 32;  // under one line of the output
-constexpr size_t kMostInGroup = 48;     // channels: with more, a product for each group is as fast
+constexpr size_t kDeepestGroup = 48;    // channels: with more, a product for each group is as fast
 constexpr int64_t kGrain = 512 * 1024;  // products worth a thread
 
 int64_t Spread(const ConvGeometry& g, size_t dim) {
@@ -236,7 +236,7 @@ class ConvGroupTiles final : public Kernel {
 bool TakesGroupTiles(const Node& node, const ConvGeometry& g) {
   if (!MultipliesBrains(node) || !HasTiles()) return false;
   const size_t depth = static_cast<size_t>(g.cin_per_group());
-  if (g.group == 1 || depth < 2 || depth > kMostInGroup || g.kernel[0] != 1 || g.stride[0] != 1 ||
+  if (g.group == 1 || depth < 2 || depth > kDeepestGroup || g.kernel[0] != 1 || g.stride[0] != 1 ||
       g.pad_before[0] != 0 || g.pad_after[0] != 0) {
     return false;
   }

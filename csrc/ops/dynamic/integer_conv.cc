@@ -10,7 +10,7 @@
 namespace qnnrt {
 namespace {
 
-constexpr size_t kGrain = 64 * 1024;  // products worth a thread
+constexpr size_t kConvGrain = 64 * 1024;  // products worth a thread
 constexpr size_t kSlotsPerThread = 4;
 
 // Each window becomes a row of 16-bit differences, which is multiplied with the filters of its
@@ -53,7 +53,7 @@ class IntegerConv2d final : public Kernel {
     depth_ = static_cast<size_t>(g.taps() * g.cin_per_group());
     filters_ = RoundedColumns(static_cast<size_t>(g.cout_per_group()));
     const size_t work = depth_ * static_cast<size_t>(g.cout * g.out_pixels());
-    slots_ = work < kGrain || options.threads < 2
+    slots_ = work < kConvGrain || options.threads < 2
                  ? 1
                  : kSlotsPerThread * static_cast<size_t>(options.threads);
   }
@@ -118,7 +118,7 @@ class IntegerConv2d final : public Kernel {
   decltype(PickIsa<DotsRun>()) dots_ = PickIsa<DotsRun>();
 };
 
-Status Infer(const Node& node, std::vector<Shape>* outputs) {
+Status InferIntegerConv(const Node& node, std::vector<Shape>* outputs) {
   QNNRT_ASSIGN_OR_RETURN(const ConvGeometry g, ReadConv(node));
   if (node.inputs[0]->elements() == 0) return Invalid("an input without elements");
   if (node.inputs[1]->type != QNN_TENSOR_TYPE_STATIC) return Invalid("computed weights");
@@ -139,7 +139,7 @@ OpDef IntegerConv2dOp() {
                 {"pad_amount", ParamSpec::kInts, Required()},
                 {"dilation", ParamSpec::kInts, DefaultInts({2}, 1)},
                 {"group", ParamSpec::kInt, Default(1)}};
-  def.infer = Infer;
+  def.infer = InferIntegerConv;
   def.portable = IntegerConv2d::Make;
   def.fixed = IntegerConv2d::Make;
   def.flags = OpDef::kPostOps | OpDef::kInternal;

@@ -14,7 +14,7 @@
 namespace qnnrt {
 namespace {
 
-constexpr size_t kGrain = 64 * 1024;  // products worth a thread
+constexpr size_t kMatMulGrain = 64 * 1024;  // products worth a thread
 
 class IntegerMatMul final : public Kernel {
  public:
@@ -40,7 +40,7 @@ class IntegerMatMul final : public Kernel {
   Status Run(const ExecArgs& args) override {
     int16_t* a = static_cast<int16_t*>(args.scratch);
     const int32_t zero = in_[0].Zero(args);
-    args.threads.For(a_matrices_ * g_.m, kGrain / g_.k + 1, [&](size_t begin, size_t end) {
+    args.threads.For(a_matrices_ * g_.m, kMatMulGrain / g_.k + 1, [&](size_t begin, size_t end) {
       for (size_t r = begin; r < end; ++r) {
         const uint8_t* matrix = static_cast<const uint8_t*>(args.in[0]) + r / g_.m * g_.m * g_.k;
         const uint8_t* row = matrix + r % g_.m * (g_.transpose_a ? 1 : g_.k);
@@ -48,15 +48,16 @@ class IntegerMatMul final : public Kernel {
       }
     });
     const int16_t* b = packed_ ? static_cast<const int16_t*>(packed_->data()) : WidenB(args);
-    args.threads.For(g_.batches * g_.m, kGrain / (g_.n * g_.k) + 1, [&](size_t begin, size_t end) {
-      for (size_t row = begin; row < end; ++row) {
-        size_t ai, bi;
-        g_.Locate(row / g_.m, &ai, &bi);
-        dots_(a + (ai * g_.m + row % g_.m) * g_.k, b + bi * columns_ * g_.k, g_.k, g_.n,
-              static_cast<int32_t*>(args.out[0]) + row * g_.n);
-        finish_.Run(args, row * g_.n, g_.n);
-      }
-    });
+    args.threads.For(g_.batches * g_.m, kMatMulGrain / (g_.n * g_.k) + 1,
+                     [&](size_t begin, size_t end) {
+                       for (size_t row = begin; row < end; ++row) {
+                         size_t ai, bi;
+                         g_.Locate(row / g_.m, &ai, &bi);
+                         dots_(a + (ai * g_.m + row % g_.m) * g_.k, b + bi * columns_ * g_.k, g_.k,
+                               g_.n, static_cast<int32_t*>(args.out[0]) + row * g_.n);
+                         finish_.Run(args, row * g_.n, g_.n);
+                       }
+                     });
     return Status::Ok();
   }
 
@@ -93,7 +94,7 @@ class IntegerMatMul final : public Kernel {
     int16_t* b = reinterpret_cast<int16_t*>(static_cast<char*>(args.scratch) + WidenedA());
     const int32_t zero = in_[1].Zero(args);
     for (size_t i = 0; i < b_matrices_; ++i) {
-      args.threads.For(g_.n, kGrain / g_.k + 1, [&](size_t begin, size_t end) {
+      args.threads.For(g_.n, kMatMulGrain / g_.k + 1, [&](size_t begin, size_t end) {
         WidenColumns(
             args.in[1], i, begin, end, [zero](size_t) { return zero; }, b);
       });
@@ -117,7 +118,7 @@ Status CheckCount(const Node& node, size_t port, const char* what, uint64_t most
                  static_cast<unsigned long long>(count), static_cast<unsigned long long>(most));
 }
 
-Status Infer(const Node& node, std::vector<Shape>* outputs) {
+Status InferIntegerMatMul(const Node& node, std::vector<Shape>* outputs) {
   Shape shape;
   QNNRT_ASSIGN_OR_RETURN(const MatMulGeometry g, ReadMatMul(node, &shape));
   if (g.m == 0 || g.n == 0 || g.k == 0 || g.batches == 0)
@@ -172,7 +173,7 @@ OpDef IntegerMatMulOp() {
   def.outputs = {{"out", types::kI32 | types::kF32, PortSpec::kOne, -1, 2, 8}};
   def.params = {{"transpose_in0", ParamSpec::kBool, Default(false)},
                 {"transpose_in1", ParamSpec::kBool, Default(false)}};
-  def.infer = Infer;
+  def.infer = InferIntegerMatMul;
   def.portable = IntegerMatMul::Make;
   def.fixed = IntegerMatMul::Make;
   def.flags = OpDef::kPostOps | OpDef::kInternal;

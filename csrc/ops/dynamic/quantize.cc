@@ -18,7 +18,7 @@ namespace qnnrt {
 namespace {
 
 constexpr size_t kBlock = 16 * 1024;  // elements that are looked at together
-constexpr size_t kGrain = 4;          // blocks worth a thread
+constexpr size_t kBlockGrain = 4;     // blocks worth a thread
 constexpr int32_t kInfinityBits = 0x7f800000;
 
 struct Extremes {
@@ -67,7 +67,7 @@ class DynamicQuantize final : public Kernel {
     const float* x = static_cast<const float*>(args.in[0]);
     Extremes* found = static_cast<Extremes*>(args.scratch);
     const auto size = [&](size_t block) { return std::min(kBlock, count_ - block * kBlock); };
-    args.threads.For(blocks_, kGrain, [&](size_t begin, size_t end) {
+    args.threads.For(blocks_, kBlockGrain, [&](size_t begin, size_t end) {
       for (size_t b = begin; b < end; ++b) found[b] = extremes_(x + b * kBlock, size(b));
     });
     Extremes all{};
@@ -78,7 +78,7 @@ class DynamicQuantize final : public Kernel {
     *static_cast<float*>(args.out[1]) = scale;
     *static_cast<int32_t*>(args.out[2]) = static_cast<int32_t>(zero);
     uint8_t* codes = static_cast<uint8_t*>(args.out[0]);
-    args.threads.For(blocks_, kGrain, [&](size_t begin, size_t end) {
+    args.threads.For(blocks_, kBlockGrain, [&](size_t begin, size_t end) {
       for (size_t b = begin; b < end; ++b)
         codes_(x + b * kBlock, codes + b * kBlock, size(b), scale, zero);
     });
@@ -93,7 +93,7 @@ class DynamicQuantize final : public Kernel {
   decltype(PickIsa<CodesRun>()) codes_ = PickIsa<CodesRun>();
 };
 
-Status Infer(const Node& node, std::vector<Shape>* outputs) {
+Status InferQuantize(const Node& node, std::vector<Shape>* outputs) {
   if (node.inputs[0]->elements() == 0) return Invalid("input 0 has no elements, so no range");
   for (const Tensor* t : {node.inputs[0], node.HasOutput(1) ? node.outputs[1] : nullptr}) {
     if (t != nullptr && IsFixed(t->dtype)) return Invalid("fixed-point numbers in place of floats");
@@ -113,7 +113,7 @@ OpDef DynamicQuantizeOp() {
   def.type = kDynamicQuantize;
   def.inputs = {{"in", types::kF32}};
   def.outputs = {{"codes", types::kU8}, {"scale", types::kF32}, {"zero", types::kI32}};
-  def.infer = Infer;
+  def.infer = InferQuantize;
   def.portable = Make;
   def.flags = OpDef::kInternal;
   return def;

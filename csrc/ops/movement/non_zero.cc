@@ -60,7 +60,7 @@ class NonZeroKernel final : public Kernel {
   const bool wide_;
 };
 
-Status Rule(const Node& node, std::vector<Shape>* outputs) {
+Status NonZeroShape(const Node& node, std::vector<Shape>* outputs) {
   const uint32_t rank = static_cast<uint32_t>(node.inputs[0]->shape.size());
   for (const uint32_t size : node.inputs[0]->shape) {
     if (size > INT32_MAX) return Invalid("input 0 has a dim of %u, above 2^31 - 1", size);
@@ -74,7 +74,7 @@ Status Rule(const Node& node, std::vector<Shape>* outputs) {
   return {};
 }
 
-Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
+Result<KernelPtr> MakeNonZero(const Node& node, const KernelOptions&) {
   return KernelPtr(std::make_unique<NonZeroKernel>(node));
 }
 
@@ -85,8 +85,8 @@ OpDef NonZeroOp() {
           {{"in[0]", types::kAny, PortSpec::kOne, -1, 1, 8}},
           {{"out[0]", types::kIndex, PortSpec::kOne, -1, 2, 2}},
           {},
-          Rule,
-          Make};
+          NonZeroShape,
+          MakeNonZero};
 }
 
 }  // namespace qnnrt

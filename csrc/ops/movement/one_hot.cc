@@ -53,7 +53,7 @@ Status OnOff(const Node& node, unsigned char on[8], unsigned char off[8]) {
   return ScalarBytes(node, "off_value", *node.outputs[0], off);
 }
 
-Status Rule(const Node& node, std::vector<Shape>* outputs) {
+Status OneHotShape(const Node& node, std::vector<Shape>* outputs) {
   const Shape& in = node.inputs[0]->shape;
   const int64_t depth = node.Int("depth");
   unsigned char on[8], off[8];
@@ -69,7 +69,7 @@ Status Rule(const Node& node, std::vector<Shape>* outputs) {
   return {};
 }
 
-Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
+Result<KernelPtr> MakeOneHot(const Node& node, const KernelOptions&) {
   const size_t rank = node.inputs[0]->shape.size();
   unsigned char on[8], off[8];
   QNNRT_ASSIGN_OR_RETURN(const size_t axis, GetAxis(node, "axis", rank + 1));
@@ -87,8 +87,8 @@ OpDef OneHotOp() {
            {"axis", ParamSpec::kInt, Default(-1), "position of the new dim"},
            {"on_value", ParamSpec::kNumber, Default(1)},
            {"off_value", ParamSpec::kNumber, Default(0)}},
-          Rule,
-          Make,
+          OneHotShape,
+          MakeOneHot,
           OpDef::kNativeHalf | OpDef::kMoves | OpDef::kFills};
 }
 

@@ -98,7 +98,7 @@ class PadKernel final : public Kernel {
   std::array<std::vector<int64_t>, 8> maps_;
 };
 
-Status Rule(const Node& node, std::vector<Shape>* outputs) {
+Status PadShape(const Node& node, std::vector<Shape>* outputs) {
   const Shape& in = node.inputs[0]->shape;
   const int64_t scheme = node.Int("scheme");
   unsigned char value[8];
@@ -126,7 +126,7 @@ Status Rule(const Node& node, std::vector<Shape>* outputs) {
   return {};
 }
 
-Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
+Result<KernelPtr> MakePad(const Node& node, const KernelOptions&) {
   unsigned char value[8];
   QNNRT_ASSIGN_OR_RETURN(const std::vector<int64_t> amount,
                          GetInts(node, "pad_amount", 2 * node.inputs[0]->shape.size(), 0));
@@ -147,8 +147,8 @@ OpDef PadOp() {
             {"constant", "mirror_symmetric", "mirror_reflect", "edge"}},
            {"pad_amount", ParamSpec::kInts, Required(), "[rank, 2], before and after each dim"},
            {"pad_constant_value", ParamSpec::kNumber, Default(0.0)}},
-          Rule,
-          Make,
+          PadShape,
+          MakePad,
           OpDef::kNativeHalf | OpDef::kMoves | OpDef::kFills | OpDef::kLpai};
 }
 

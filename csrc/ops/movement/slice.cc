@@ -83,7 +83,7 @@ Status Rows(const Node& node, std::vector<Row>* rows) {
   return {};
 }
 
-Status Rule(const Node& node, std::vector<Shape>* outputs) {
+Status SliceShape(const Node& node, std::vector<Shape>* outputs) {
   std::vector<Row> rows;
   QNNRT_RETURN_IF_ERROR(Rows(node, &rows));
   for (const Row& row : rows) {
@@ -127,7 +127,7 @@ std::optional<Parts> SliceParts(const Node& node) {
   return parts;
 }
 
-Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
+Result<KernelPtr> MakeSlice(const Node& node, const KernelOptions&) {
   std::vector<Row> rows;
   QNNRT_RETURN_IF_ERROR(Rows(node, &rows));
   if (node.outputs[0]->elements() == 0) return MakeCopyKernel({});
@@ -161,8 +161,8 @@ OpDef StridedSliceOp() {
        {"shrink_axes", ParamSpec::kInt, Default(0),
         "bit i: row i takes element begin, the dim goes"},
        {"new_axes_mask", ParamSpec::kInt, Default(0), "bit i: row i is a new dim of size 1"}},
-      Rule,
-      Make,
+      SliceShape,
+      MakeSlice,
       OpDef::kNativeHalf | OpDef::kMoves | OpDef::kLpai};
   op.parts = SliceParts;
   return op;

@@ -9,7 +9,7 @@ namespace qnnrt::onednn {
 namespace {
 
 // Multiply-adds below which the portable kernel is done before oneDNN has started.
-constexpr double kLeastWork = 4000;
+constexpr double kLeastConvWork = 4000;
 // Taps up to which oneDNN's depthwise kernel for BFLOAT_16 is the faster one.
 constexpr int64_t kFewTaps = 9;
 // Channels below which the portable kernel has no whole vector.
@@ -46,7 +46,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   const std::optional<ProductTypes> types = ProductTypesOf(node);
   if (!types) return KernelPtr();
   const std::optional<ConvShape> c = ReadConvShape(node, transposed);
-  if (!c || c->work < kLeastWork) return KernelPtr();
+  if (!c || c->work < kLeastConvWork) return KernelPtr();
   // With many taps the portable kernel, which converts each line once, takes 0.8 of the time.
   if (types->in == dnnl_bf16 && c->groups > 1 && c->groups == c->cin && c->taps() > kFewTaps &&
       c->cin >= kLeastDepthwise)

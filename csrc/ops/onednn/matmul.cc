@@ -13,7 +13,7 @@ namespace qnnrt::onednn {
 namespace {
 
 // Multiply-adds below which the portable kernel is done before oneDNN has started.
-constexpr double kLeastWork = 2e5;
+constexpr double kLeastMatMulWork = 2e5;
 // Weights that are not static are packed anew in each run, which costs more than it brings when
 // only a few rows use them; the portable kernel reads them as they lie. Measured: one row, from
 // 300x1000 to 4096x4096, is 1.2 to 5 times faster there with one thread; 8 to 24 rows of 512x512
@@ -46,7 +46,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
 
   const size_t rank = o.dst.size();
   const double work = o.work();
-  if (work < kLeastWork) return KernelPtr();
+  if (work < kLeastMatMulWork) return KernelPtr();
   const int64_t rows = o.dst[rank - 2], depth = o.src[rank - 1], columns = o.dst[rank - 1];
   const bool dense = o.weight_strides[rank - 1] == 1;
   // With AVX2 oneDNN does not pack floats: with 2,048 columns or more its products take up to twice

@@ -9,7 +9,7 @@ namespace qnnrt::onednn {
 namespace {
 
 // Elements read below which the portable kernel is done before oneDNN has started.
-constexpr double kLeastWork = 600;
+constexpr double kLeastPoolWork = 600;
 
 }  // namespace
 
@@ -45,7 +45,7 @@ Result<KernelPtr> MakePool(const Node& node, const KernelOptions& options) {
   }
   if (!TakesWindows(in, out, filter, stride, {}, before, after, false)) return KernelPtr();
   const double work = window * static_cast<double>(out.elements());
-  if (work < kLeastWork || Load() == nullptr) return KernelPtr();
+  if (work < kLeastPoolWork || Load() == nullptr) return KernelPtr();
   const dnnl_alg_kind_t algorithm = max         ? dnnl_pooling_max
                                     : count_pad ? dnnl_pooling_avg_include_padding
                                                 : dnnl_pooling_avg_exclude_padding;

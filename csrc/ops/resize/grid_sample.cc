@@ -91,7 +91,7 @@ class GridSampleKernel final : public Kernel {
   std::array<size_t, 3> size_{}, stride_{};
 };
 
-Status Rule(const Node& node, std::vector<Shape>* outputs) {
+Status GridSampleShape(const Node& node, std::vector<Shape>* outputs) {
   const Shape &in = node.inputs[0]->shape, &grid = node.inputs[1]->shape;
   if (grid.size() != in.size() || grid[0] != in[0] || grid.back() != in.size() - 2) {
     return Invalid(
@@ -103,7 +103,7 @@ Status Rule(const Node& node, std::vector<Shape>* outputs) {
   return {};
 }
 
-Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
+Result<KernelPtr> MakeGridSample(const Node& node, const KernelOptions&) {
   return KernelPtr(std::make_unique<GridSampleKernel>(node));
 }
 
@@ -120,8 +120,8 @@ OpDef GridSampleOp() {
       {{"align_corners", ParamSpec::kBool, Default(false)},
        {"mode", ParamSpec::kInt, Default(0), "nearest: half to even", {"bilinear", "nearest"}},
        {"padding_mode", ParamSpec::kInt, Default(0), "", {"zeros", "border", "reflection"}}},
-      Rule,
-      Make};
+      GridSampleShape,
+      MakeGridSample};
   def.sensitive_inputs = 2;
   return def;
 }

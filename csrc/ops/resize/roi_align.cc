@@ -103,7 +103,7 @@ class RoiAlignKernel final : public Kernel {
   float scale_[2];
 };
 
-Status Rule(const Node& node, std::vector<Shape>* outputs) {
+Status RoiAlignShape(const Node& node, std::vector<Shape>* outputs) {
   const Shape &in = node.inputs[0]->shape, &out = node.outputs[0]->shape;
   const uint32_t regions = node.inputs[1]->shape[0];
   QNNRT_RETURN_IF_ERROR(CheckShape(node, 1, "regions", {regions, 4}));
@@ -123,7 +123,7 @@ Status Rule(const Node& node, std::vector<Shape>* outputs) {
   return {};
 }
 
-Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
+Result<KernelPtr> MakeRoiAlign(const Node& node, const KernelOptions&) {
   return KernelPtr(std::make_unique<RoiAlignKernel>(node));
 }
 
@@ -144,8 +144,8 @@ OpDef RoiAlignOp() {
                  "pixels lie half a pixel off their index"},
                 {QNN_OP_ROI_ALIGN_PARAM_ALLOW_INVALID_ROI, ParamSpec::kBool, Default(false),
                  "no effect: regions of no size give 0, or one pixel where not aligned"}},
-               Rule,
-               Make};
+               RoiAlignShape,
+               MakeRoiAlign};
   def.sensitive_inputs = 2;
   return def;
 }

@@ -12,7 +12,7 @@
 namespace qnnrt {
 namespace {
 
-constexpr size_t kGrainElements = 16 * 1024;  // worth a thread
+constexpr size_t kHadamardGrain = 16 * 1024;  // worth a thread
 
 // One row in place: log2(n) rounds of sums and differences, instead of n products an element.
 struct Butterflies {
@@ -45,7 +45,7 @@ class HadamardKernel final : public Kernel {
   Status Run(const ExecArgs& args) override {
     const float* in = static_cast<const float*>(args.in[0]);
     float* out = static_cast<float*>(args.out[0]);
-    args.threads.For(rows_, 1 + kGrainElements / size_, [&](size_t begin, size_t end) {
+    args.threads.For(rows_, 1 + kHadamardGrain / size_, [&](size_t begin, size_t end) {
       for (size_t row = begin; row < end; ++row) {
         std::memcpy(out + row * size_, in + row * size_, size_ * sizeof(float));
         row_(out + row * size_, size_, factor_);
@@ -60,7 +60,7 @@ class HadamardKernel final : public Kernel {
   void (*const row_)(float*, size_t, float);
 };
 
-Status Rule(const Node& node, std::vector<Shape>* outputs) {
+Status HadamardShape(const Node& node, std::vector<Shape>* outputs) {
   const uint32_t size = node.inputs[0]->shape.back();
   if (size == 0 || (size & (size - 1)) != 0) {
     return Invalid("the last dim of input 0 is %u; it must be a power of two", size);
@@ -68,7 +68,7 @@ Status Rule(const Node& node, std::vector<Shape>* outputs) {
   return SameShapeAsInput(node, outputs);
 }
 
-Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
+Result<KernelPtr> MakeHadamard(const Node& node, const KernelOptions&) {
   return KernelPtr(std::make_unique<HadamardKernel>(node));
 }
 
@@ -80,8 +80,8 @@ OpDef HadamardTransformOp() {
           {{"out[0]", types::kFloat, PortSpec::kOne, 0, 1, 8}},
           {{QNN_OP_HADAMARD_TRANSFORM_PARAM_SCALE, ParamSpec::kFloat, Default(1.0),
             "times 1 / sqrt(size of the last dim)"}},
-          Rule,
-          Make};
+          HadamardShape,
+          MakeHadamard};
 }
 
 }  // namespace qnnrt

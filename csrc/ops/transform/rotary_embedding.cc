@@ -10,7 +10,7 @@
 namespace qnnrt {
 namespace {
 
-constexpr size_t kGrainElements = 16 * 1024;  // worth a thread
+constexpr size_t kRotaryGrain = 16 * 1024;  // worth a thread
 
 // The first with the second half of what is turned, or neighbours.
 struct Halves {
@@ -56,7 +56,7 @@ class RotaryKernel final : public Kernel {
     float* out = static_cast<float*>(args.out[0]);
     const size_t heads = shape_[1], places = shape_[2], size = shape_[3], pairs = turned_ / 2;
     const size_t rows = shape_[0] * heads * places;
-    args.threads.For(rows, 1 + kGrainElements / size, [&](size_t begin, size_t end) {
+    args.threads.For(rows, 1 + kRotaryGrain / size, [&](size_t begin, size_t end) {
       for (size_t row = begin; row < end; ++row) {
         const size_t angle = (row / places / heads * places + row % places) * pairs;
         row_(in + row * size, cosine + angle, sine + angle, out + row * size, pairs);
@@ -73,7 +73,7 @@ class RotaryKernel final : public Kernel {
   void (*const row_)(const float*, const float*, const float*, float*, size_t);
 };
 
-Status Rule(const Node& node, std::vector<Shape>* outputs) {
+Status RotaryEmbeddingShape(const Node& node, std::vector<Shape>* outputs) {
   const Shape& in = node.inputs[0]->shape;
   if (in[3] == 0) return Invalid("input 0 has heads without elements");
   const char* param = QNN_OP_ROTARY_EMBEDDING_PARAM_ROTARY_EMBEDDING_DIM;
@@ -88,7 +88,7 @@ Status Rule(const Node& node, std::vector<Shape>* outputs) {
   return SameShapeAsInput(node, outputs);
 }
 
-Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
+Result<KernelPtr> MakeRotaryEmbedding(const Node& node, const KernelOptions&) {
   return KernelPtr(std::make_unique<RotaryKernel>(node));
 }
 
@@ -104,8 +104,8 @@ OpDef RotaryEmbeddingOp() {
             "true: neighbours are a pair; false: an element and the one half the turned ones on"},
            {QNN_OP_ROTARY_EMBEDDING_PARAM_ROTARY_EMBEDDING_DIM, ParamSpec::kInt, Default(0),
             "how many elements of a head are turned, from the first; 0: all"}},
-          Rule,
-          Make};
+          RotaryEmbeddingShape,
+          MakeRotaryEmbedding};
 }
 
 }  // namespace qnnrt

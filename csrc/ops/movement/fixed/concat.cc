@@ -11,8 +11,8 @@
 namespace qnnrt {
 namespace {
 
-constexpr size_t kGrain = 128 * 1024;  // elements worth a thread
-constexpr size_t kManyRows = 16;       // from here on threads share rows, not elements
+constexpr size_t kConcatGrain = 128 * 1024;  // elements worth a thread
+constexpr size_t kManyRows = 16;             // from here on threads share rows, not elements
 
 class FixedConcat final : public Kernel {
  public:
@@ -31,7 +31,7 @@ class FixedConcat final : public Kernel {
   Status Run(const ExecArgs& args) override {
     char* out = static_cast<char*>(args.out[0]);
     if (outer_ >= kManyRows) {
-      args.threads.For(outer_, 1 + kGrain / (row_ + 1), [&](size_t begin, size_t end) {
+      args.threads.For(outer_, 1 + kConcatGrain / (row_ + 1), [&](size_t begin, size_t end) {
         for (size_t o = begin; o < end; ++o) {
           for (size_t i = 0; i < parts_.size(); ++i) {
             Piece(parts_[i], args.in[i], out, o, 0, parts_[i].row);
@@ -42,7 +42,7 @@ class FixedConcat final : public Kernel {
     }
     for (size_t o = 0; o < outer_; ++o) {
       for (size_t i = 0; i < parts_.size(); ++i) {
-        args.threads.For(parts_[i].row, kGrain, [&](size_t begin, size_t end) {
+        args.threads.For(parts_[i].row, kConcatGrain, [&](size_t begin, size_t end) {
           Piece(parts_[i], args.in[i], out, o, begin, end);
         });
       }

@@ -11,7 +11,7 @@
 namespace qnnrt {
 namespace {
 
-constexpr size_t kGrain = 128 * 1024;  // elements worth a thread
+constexpr size_t kMoveGrain = 128 * 1024;  // elements worth a thread
 
 bool FixedPort(const Tensor* tensor) { return tensor != nullptr && IsFixed(tensor->dtype); }
 
@@ -104,7 +104,7 @@ class FixedMove final : public Kernel {
     Requantizer requantizer;
   };
   static void Requantize(const Threads& threads, const Part& part, const void* in, void* out) {
-    threads.For(part.count, kGrain,
+    threads.For(part.count, kMoveGrain,
                 [&](size_t begin, size_t end) { part.requantizer.Run(in, out, begin, end); });
   }
 
