@@ -202,7 +202,8 @@ QNNRT_INLINE float Clamp(float x, float low, float high) {  // NaN stays NaN
 QNNRT_INLINE float HardSigmoid(float x, float alpha, float beta) {
   return Clamp(alpha * x + beta, 0.0f, 1.0f);
 }
-QNNRT_INLINE float HardSwish(float x) { return x * Clamp(x + 3.0f, 0.0f, 6.0f) / 6.0f; }
+// Divided first: the product alone does not fit where x is above a sixth of the largest number.
+QNNRT_INLINE float HardSwish(float x) { return x * (Clamp(x + 3.0f, 0.0f, 6.0f) / 6.0f); }
 
 QNNRT_INLINE float Atan(float x) {
   const float a = std::fabs(x);

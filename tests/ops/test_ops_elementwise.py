@@ -106,6 +106,19 @@ def test_logic_is_numpys(name: str) -> None:
         np.testing.assert_array_equal(got, expected)
 
 
+@pytest.mark.parametrize("dtype", [d for d in NUMBERS if np.dtype(d).kind in "iu"])
+@pytest.mark.parametrize("name", ["And", "Or", "Xor"])
+def test_logic_of_integers_is_of_each_bit(name: str, dtype: str) -> None:
+    r, info = np.random.default_rng(3), np.iinfo(dtype)
+    for a, b in SHAPES:
+        x, y = (r.integers(info.min, info.max, s, dtype, endpoint=True) for s in (a, b))
+        expected = np.asarray(reference.of("ElementWise" + name, [x, y]))
+        for op, params in ((f"ElementWise{name}", {}), ("ElementWiseBinary", NUMBER[name])):
+            how = {"operation": params} if params else {}
+            (got,) = run_op(op, [x, y], [expected.shape], how)
+            np.testing.assert_array_equal(got, expected)
+
+
 def test_integer_division_has_an_answer_for_everything() -> None:
     x = np.array([-128, -128, 7, -7, -7, 7], np.int8)
     y = np.array([-1, 0, 0, 2, -2, -2], np.int8)

@@ -7,6 +7,7 @@
 #include "abi/qnn_op_names.h"
 #include "abi/qnn_op_values.h"
 #include "ir/visit.h"
+#include "ops/isa.h"
 #include "ops/movement/gather.h"
 #include "ops/movement/indices.h"
 #include "ops/strided_copy.h"
@@ -19,21 +20,29 @@ enum class Reduction { kNone, kAdd, kMul, kMax };
 // to[i] = to[i] (reduction) from[i]
 using Combine = void (*)(char* to, const char* from, size_t count);
 
-template <typename T, Reduction r>
-void CombineAs(char* to, const char* from, size_t count) {
-  T* t = reinterpret_cast<T*>(to);
-  const T* f = reinterpret_cast<const T*>(from);
-  for (size_t i = 0; i < count; ++i) {
-    if constexpr (r == Reduction::kMax) {
-      t[i] = (f[i] > t[i] || f[i] != f[i]) ? f[i] : t[i];
-    } else if constexpr (std::is_integral_v<T>) {
-      const uint64_t a = static_cast<uint64_t>(t[i]), b = static_cast<uint64_t>(f[i]);
-      t[i] = static_cast<T>(r == Reduction::kAdd ? a + b : a * b);
-    } else {
-      t[i] = r == Reduction::kAdd ? t[i] + f[i] : t[i] * f[i];
-    }
+template <Reduction r, typename T>
+QNNRT_INLINE T Combined(T a, T b) {
+  if constexpr (r == Reduction::kNone) {
+    return b;
+  } else if constexpr (r == Reduction::kMax) {
+    return (b > a) | (b != b) ? b : a;
+  } else if constexpr (std::is_integral_v<T>) {
+    const uint64_t x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+    return static_cast<T>(r == Reduction::kAdd ? x + y : x * y);
+  } else {
+    return r == Reduction::kAdd ? a + b : a * b;
   }
 }
+
+template <typename T, Reduction r>
+struct CombineRow {
+  static QNNRT_INLINE void Run(char* to, const char* from, size_t count) {
+    T* t = reinterpret_cast<T*>(to);
+    const T* f = reinterpret_cast<const T*>(from);
+    QNNRT_SIMD
+    for (size_t i = 0; i < count; ++i) t[i] = Combined<r>(t[i], f[i]);
+  }
+};
 
 template <size_t size>
 void Replace(char* to, const char* from, size_t count) {
@@ -55,9 +64,9 @@ Combine PickCombine(Reduction r, Qnn_DataType_t type) {
   }
   return VisitNumber(type, [&](auto t) -> Combine {
     using T = decltype(t);
-    if (r == Reduction::kAdd) return CombineAs<T, Reduction::kAdd>;
-    if (r == Reduction::kMul) return CombineAs<T, Reduction::kMul>;
-    return CombineAs<T, Reduction::kMax>;
+    if (r == Reduction::kAdd) return PickIsa<CombineRow<T, Reduction::kAdd>>();
+    if (r == Reduction::kMul) return PickIsa<CombineRow<T, Reduction::kMul>>();
+    return PickIsa<CombineRow<T, Reduction::kMax>>();
   });
 }
 
