@@ -70,11 +70,72 @@ Combine PickCombine(Reduction r, Qnn_DataType_t type) {
   });
 }
 
+// Where the elements of a run of indices lie.
+struct Places {
+  char* to;
+  size_t size;   // of the axis that the indices lie on
+  size_t scale;  // elements from one index to the next
+  size_t step;   // elements from the place of one index of the run to that of the next
+};
+
+// Returns how many updates were made: fewer than `count` where the next index has no element. As
+// when gathering, the types are decided once for a run.
+template <typename Index, typename T, Reduction r>
+size_t PlaceRun(const Places& run, const void* indices, size_t count, const char* updates) {
+  const Index* index = static_cast<const Index*>(indices);
+  const T* from = reinterpret_cast<const T*>(updates);
+  T* to = reinterpret_cast<T*>(run.to);
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t at = InAxis(index[i], run.size);
+    if (at < 0) return i;
+    T& place = to[i * run.step + static_cast<size_t>(at) * run.scale];
+    place = Combined<r>(place, from[i]);
+  }
+  return count;
+}
+
+using PlaceFn = size_t (*)(const Places&, const void*, size_t, const char*);
+
+template <typename T, Reduction r>
+PlaceFn PlaceOf(Qnn_DataType_t index) {
+  switch (index) {
+    case QNN_DATATYPE_INT_64:
+      return PlaceRun<int64_t, T, r>;
+    case QNN_DATATYPE_UINT_32:
+      return PlaceRun<uint32_t, T, r>;
+    default:
+      return PlaceRun<int32_t, T, r>;
+  }
+}
+
+PlaceFn PickPlace(Reduction r, Qnn_DataType_t type, Qnn_DataType_t index) {
+  if (r == Reduction::kNone) {
+    switch (ElementSize(type)) {
+      case 1:
+        return PlaceOf<uint8_t, Reduction::kNone>(index);
+      case 2:
+        return PlaceOf<uint16_t, Reduction::kNone>(index);
+      case 4:
+        return PlaceOf<uint32_t, Reduction::kNone>(index);
+      default:
+        return PlaceOf<uint64_t, Reduction::kNone>(index);
+    }
+  }
+  return VisitNumber(type, [&](auto t) -> PlaceFn {
+    using T = decltype(t);
+    if (r == Reduction::kAdd) return PlaceOf<T, Reduction::kAdd>(index);
+    if (r == Reduction::kMul) return PlaceOf<T, Reduction::kMul>(index);
+    return PlaceOf<T, Reduction::kMax>(index);
+  });
+}
+
 class ScatterElementsKernel final : public Kernel {
  public:
   ScatterElementsKernel(const Node& node, size_t axis)
       : reader_(node.inputs[1]->dtype),
-        combine_(PickCombine(static_cast<Reduction>(node.Int("reduction")), node.inputs[0]->dtype)),
+        place_(PickPlace(static_cast<Reduction>(node.Int("reduction")), node.inputs[0]->dtype,
+                         node.inputs[1]->dtype)),
+        index_bytes_(ElementSize(node.inputs[1]->dtype)),
         positions_(node.inputs[0]->shape, node.inputs[1]->shape, axis),
         element_(ElementSize(node.inputs[0]->dtype)),
         bytes_(node.inputs[0]->bytes()),
@@ -88,12 +149,16 @@ class ScatterElementsKernel final : public Kernel {
     } else {
       QNNRT_RETURN_IF_ERROR(CheckIndices(args.in[1]));
     }
-    for (size_t u = 0; u < count_; ++u) {
-      const int64_t index = reader_.At(args.in[1], u, positions_.size());
-      if (index < 0) {
-        return BadIndex(reader_.At(args.in[1], u), u, positions_.axis(), positions_.size());
+    const char* indices = static_cast<const char*>(args.in[1]);
+    for (size_t u = 0; u < count_; u += positions_.row()) {
+      const Places run{out + positions_.At(u, 0) * element_, positions_.size(), positions_.scale(),
+                       positions_.step()};
+      const size_t done =
+          place_(run, indices + u * index_bytes_, positions_.row(), updates + u * element_);
+      if (done < positions_.row()) {
+        return BadIndex(reader_.At(indices, u + done), u + done, positions_.axis(),
+                        positions_.size());
       }
-      combine_(out + positions_.At(u, index) * element_, updates + u * element_, 1);
     }
     return {};
   }
@@ -109,7 +174,8 @@ class ScatterElementsKernel final : public Kernel {
   }
 
   const IndexReader reader_;
-  const Combine combine_;
+  const PlaceFn place_;
+  const size_t index_bytes_;
   const ElementPositions positions_;
   const size_t element_, bytes_, count_;
 };
