@@ -136,6 +136,20 @@ def test_integer_division_has_an_answer_for_everything() -> None:
     np.testing.assert_array_equal(got, [0, -1, 1, 0, 0])
 
 
+def test_arc_sines_to_two_units_in_the_last_place() -> None:
+    one = np.nextafter(np.float32(1), np.float32(2))
+    x = np.append(np.linspace(-1, 1, 4097), [0.5, -0.5, 1e-30, -0.0, np.inf, np.nan]).astype("f4")
+    x = np.append(x, [one, -one, np.nextafter(np.float32(0.5), np.float32(1))])
+    (got,) = run_op("ElementWiseAsin", [x], [x.shape])
+    with np.errstate(invalid="ignore"):
+        wanted = np.arcsin(x.astype(np.float64))
+    near = np.spacing(np.abs(wanted).astype(np.float32))
+    outside = np.isnan(wanted)
+    np.testing.assert_array_equal(np.isnan(got), outside)
+    assert (np.abs(got - wanted) <= 2 * near)[~outside].all()
+    np.testing.assert_array_equal(np.signbit(got)[~outside], np.signbit(x)[~outside])
+
+
 def test_whole_powers_of_any_sign() -> None:
     x = np.array([-np.inf, -2.5, -1e-15, -0.0, 0.0, 1.5, 1e14, np.inf, np.nan], np.float32)
     for power in (2, 3, 4):
