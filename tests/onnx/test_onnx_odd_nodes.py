@@ -300,3 +300,20 @@ def test_an_output_padding_that_qnn_does_not_have_is_said_at_load(
     model = make([transposed], {"x": (1, 1, 4, 4)}, ["y"], weights)
     with pytest.raises(UnsupportedOpError, match=f"output padding {padding} that is not less"):
         importer.load(model)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_an_rnn_of_many_steps(direction: str) -> None:
+    """More than are unrolled."""
+    ways = 2 if direction == "bidirectional" else 1
+    constants = {"w": random(1, ways, 5, 3), "r": random(2, ways, 5, 5) * 0.3,
+                 "b": random(3, ways, 10)}  # fmt: skip
+    names = ["x", "w", "r", "b", "", "h"]
+    how = {"hidden_size": 5, "direction": direction}
+    given = {"x": random(4, 300, 2, 3), "h": random(5, ways, 2, 5)}
+    shapes = {name: x.shape for name, x in given.items()}
+    proto = make([node("RNN", names, ["y", "last"], **how)], shapes, ["y", "last"], constants)
+    agree(proto, given)
+    proto.graph.node[0].attribute.append(helper.make_attribute("activations", ["Relu"] * ways))
+    with pytest.raises(UnsupportedOpError, match="an RNN of Relu is unrolled up to 256"):
+        importer.load(proto)

@@ -106,6 +106,19 @@ def test_logic_is_numpys(name: str) -> None:
         np.testing.assert_array_equal(got, expected)
 
 
+@pytest.mark.parametrize("dtype", [d for d in NUMBERS if np.dtype(d).kind in "iu"])
+@pytest.mark.parametrize("name", ["And", "Or", "Xor"])
+def test_logic_of_integers_is_of_each_bit(name: str, dtype: str) -> None:
+    r, info = np.random.default_rng(3), np.iinfo(dtype)
+    for a, b in SHAPES:
+        x, y = (r.integers(info.min, info.max, s, dtype, endpoint=True) for s in (a, b))
+        expected = np.asarray(reference.of("ElementWise" + name, [x, y]))
+        for op, params in ((f"ElementWise{name}", {}), ("ElementWiseBinary", NUMBER[name])):
+            how = {"operation": params} if params else {}
+            (got,) = run_op(op, [x, y], [expected.shape], how)
+            np.testing.assert_array_equal(got, expected)
+
+
 def test_integer_division_has_an_answer_for_everything() -> None:
     x = np.array([-128, -128, 7, -7, -7, 7], np.int8)
     y = np.array([-1, 0, 0, 2, -2, -2], np.int8)
@@ -121,6 +134,20 @@ def test_integer_division_has_an_answer_for_everything() -> None:
     x, y = np.array([2, -1, -1, 5, 0], np.int32), np.array([-1, -3, -2, -2, -1], np.int32)
     (got,) = run_op("ElementWisePower", [x, y], [x.shape])
     np.testing.assert_array_equal(got, [0, -1, 1, 0, 0])
+
+
+def test_arc_sines_to_two_units_in_the_last_place() -> None:
+    one = np.nextafter(np.float32(1), np.float32(2))
+    x = np.append(np.linspace(-1, 1, 4097), [0.5, -0.5, 1e-30, -0.0, np.inf, np.nan]).astype("f4")
+    x = np.append(x, [one, -one, np.nextafter(np.float32(0.5), np.float32(1))])
+    (got,) = run_op("ElementWiseAsin", [x], [x.shape])
+    with np.errstate(invalid="ignore"):
+        wanted = np.arcsin(x.astype(np.float64))
+    near = np.spacing(np.abs(wanted).astype(np.float32))
+    outside = np.isnan(wanted)
+    np.testing.assert_array_equal(np.isnan(got), outside)
+    assert (np.abs(got - wanted) <= 2 * near)[~outside].all()
+    np.testing.assert_array_equal(np.signbit(got)[~outside], np.signbit(x)[~outside])
 
 
 def test_whole_powers_of_any_sign() -> None:

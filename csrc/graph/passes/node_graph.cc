@@ -216,6 +216,8 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
     return MergeEqualNodes(graph, threads, floats.kept, n);
   }));
   QNNRT_RETURN_IF_ERROR(
+      run(PassLevel::kAll, "read indices", [&](int* n) { return ReadIndices(graph, n); }));
+  QNNRT_RETURN_IF_ERROR(
       run(kConstants, "remove dead nodes", [&](int* n) { return RemoveDeadNodes(graph, n); }));
   return Status::Ok();
 }

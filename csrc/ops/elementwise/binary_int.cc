@@ -2,7 +2,8 @@
 //
 // Integer arithmetic wraps. Division truncates, FloorDiv rounds down, Fmod has the sign of the
 // dividend, Mod that of the divisor; all of them give 0 when the divisor is 0. Power with a
-// negative exponent truncates too: 0, except for bases 1 and -1 (and for 0, where it is 0).
+// negative exponent truncates too: 0, except for bases 1 and -1 (and for 0, where it is 0). And, Or
+// and Xor are of each bit.
 #include <cmath>
 #include <type_traits>
 
@@ -44,6 +45,12 @@ QNNRT_INLINE auto Do(T a, T b) {
     return (a > b || a != a) ? a : b;
   } else if constexpr (op == BinaryOp::kMinimum) {
     return (a < b || a != a) ? a : b;
+  } else if constexpr (op == BinaryOp::kAnd) {
+    return static_cast<T>(a & b);
+  } else if constexpr (op == BinaryOp::kOr) {
+    return static_cast<T>(a | b);
+  } else if constexpr (op == BinaryOp::kXor) {
+    return static_cast<T>(a ^ b);
   } else if constexpr (!kInt) {
     if constexpr (op == BinaryOp::kDivide) return a / b;
     if constexpr (op == BinaryOp::kFloorDiv) return std::floor(a / b);
@@ -131,8 +138,14 @@ BinaryLoop For(BinaryOp op) {
     case BinaryOp::kLessEqual:
       return Vv<T, BinaryOp::kLessEqual>;
     default:
-      return nullptr;
+      break;
   }
+  if constexpr (std::is_integral_v<T>) {
+    if (op == BinaryOp::kAnd) return Vv<T, BinaryOp::kAnd>;
+    if (op == BinaryOp::kOr) return Vv<T, BinaryOp::kOr>;
+    if (op == BinaryOp::kXor) return Vv<T, BinaryOp::kXor>;
+  }
+  return nullptr;
 }
 
 template <typename F>

@@ -92,7 +92,8 @@ const UnaryLoops& UnaryLoopsOf(const Node& node) {
 }
 
 TypeSet BinaryTypes(BinaryOp op) {
-  if (IsLogic(op)) return types::kBool;
+  // Integers bit by bit: QNN has booleans only here, and nothing else for bits.
+  if (IsLogic(op)) return types::kBool | types::kInt;
   if (op == BinaryOp::kEqual || op == BinaryOp::kNotEqual) return types::kAny;
   return types::kNumber;
 }

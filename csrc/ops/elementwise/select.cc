@@ -21,8 +21,15 @@ struct Rows {
     const T* x = static_cast<const T*>(a);
     const T* y = static_cast<const T*>(b);
     T* o = static_cast<T*>(out);
+    // One value is read before the loop: inside of it the compiler would have to load it only where
+    // it is chosen, and would not make vectors.
+    const uint8_t c0 = *condition;
+    const T x0 = *x, y0 = *y;
     QNNRT_SIMD
-    for (size_t i = 0; i < n; ++i) o[i] = condition[SC * i] != 0 ? x[SA * i] : y[SB * i];
+    for (size_t i = 0; i < n; ++i) {
+      const T a_i = SA != 0 ? x[i] : x0, b_i = SB != 0 ? y[i] : y0;
+      o[i] = (SC != 0 ? condition[i] : c0) != 0 ? a_i : b_i;
+    }
   }
 };
 
@@ -36,7 +43,7 @@ Loop ForStrides(size_t sc, size_t sa, size_t sb) {
     case 5:
       return PickIsa<Rows<T, 1, 0, 1>>();
     case 4:
-      return Rows<T, 1, 0, 0>::Run;
+      return PickIsa<Rows<T, 1, 0, 0>>();
     case 3:
       return Rows<T, 0, 1, 1>::Run;
     case 2:

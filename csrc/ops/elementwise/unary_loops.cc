@@ -10,7 +10,7 @@
 namespace qnnrt {
 namespace {
 
-QNNRT_UNARY(Asin, float, std::asin(x))
+QNNRT_UNARY(Asin, float, vmath::Asin(x))
 QNNRT_UNARY(Atan, float, vmath::Atan(x))
 QNNRT_UNARY(Ceil, float, std::ceil(x))
 QNNRT_UNARY(Erf, float, vmath::Erf(x))
@@ -130,7 +130,7 @@ const UnaryLoops& LoopsOf(UnaryOp op) {
   using unary::Cheap, unary::Of, unary::WithIntegers;
   static const UnaryLoops loops[] = {
       WithBrain(WithIntegers<Abs>(Cheap<Abs>()), BrainAbs),
-      {unary::Loop<Asin, float>::Run},
+      Of<Asin>(),
       Of<Atan>(),
       Of<Ceil>(),
       {Trig<true>},

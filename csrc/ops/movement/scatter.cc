@@ -7,6 +7,7 @@
 #include "abi/qnn_op_names.h"
 #include "abi/qnn_op_values.h"
 #include "ir/visit.h"
+#include "ops/isa.h"
 #include "ops/movement/gather.h"
 #include "ops/movement/indices.h"
 #include "ops/strided_copy.h"
@@ -19,21 +20,29 @@ enum class Reduction { kNone, kAdd, kMul, kMax };
 // to[i] = to[i] (reduction) from[i]
 using Combine = void (*)(char* to, const char* from, size_t count);
 
-template <typename T, Reduction r>
-void CombineAs(char* to, const char* from, size_t count) {
-  T* t = reinterpret_cast<T*>(to);
-  const T* f = reinterpret_cast<const T*>(from);
-  for (size_t i = 0; i < count; ++i) {
-    if constexpr (r == Reduction::kMax) {
-      t[i] = (f[i] > t[i] || f[i] != f[i]) ? f[i] : t[i];
-    } else if constexpr (std::is_integral_v<T>) {
-      const uint64_t a = static_cast<uint64_t>(t[i]), b = static_cast<uint64_t>(f[i]);
-      t[i] = static_cast<T>(r == Reduction::kAdd ? a + b : a * b);
-    } else {
-      t[i] = r == Reduction::kAdd ? t[i] + f[i] : t[i] * f[i];
-    }
+template <Reduction r, typename T>
+QNNRT_INLINE T Combined(T a, T b) {
+  if constexpr (r == Reduction::kNone) {
+    return b;
+  } else if constexpr (r == Reduction::kMax) {
+    return (b > a) | (b != b) ? b : a;
+  } else if constexpr (std::is_integral_v<T>) {
+    const uint64_t x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+    return static_cast<T>(r == Reduction::kAdd ? x + y : x * y);
+  } else {
+    return r == Reduction::kAdd ? a + b : a * b;
   }
 }
+
+template <typename T, Reduction r>
+struct CombineRow {
+  static QNNRT_INLINE void Run(char* to, const char* from, size_t count) {
+    T* t = reinterpret_cast<T*>(to);
+    const T* f = reinterpret_cast<const T*>(from);
+    QNNRT_SIMD
+    for (size_t i = 0; i < count; ++i) t[i] = Combined<r>(t[i], f[i]);
+  }
+};
 
 template <size_t size>
 void Replace(char* to, const char* from, size_t count) {
@@ -55,9 +64,68 @@ Combine PickCombine(Reduction r, Qnn_DataType_t type) {
   }
   return VisitNumber(type, [&](auto t) -> Combine {
     using T = decltype(t);
-    if (r == Reduction::kAdd) return CombineAs<T, Reduction::kAdd>;
-    if (r == Reduction::kMul) return CombineAs<T, Reduction::kMul>;
-    return CombineAs<T, Reduction::kMax>;
+    if (r == Reduction::kAdd) return PickIsa<CombineRow<T, Reduction::kAdd>>();
+    if (r == Reduction::kMul) return PickIsa<CombineRow<T, Reduction::kMul>>();
+    return PickIsa<CombineRow<T, Reduction::kMax>>();
+  });
+}
+
+// Where the elements of a run of indices lie.
+struct Places {
+  char* to;
+  size_t size;   // of the axis that the indices lie on
+  size_t scale;  // elements from one index to the next
+  size_t step;   // elements from the place of one index of the run to that of the next
+};
+
+// Returns how many updates were made: fewer than `count` where the next index has no element. As
+// when gathering, the types are decided once for a run.
+template <typename Index, typename T, Reduction r>
+size_t PlaceRun(const Places& run, const void* indices, size_t count, const char* updates) {
+  const Index* index = static_cast<const Index*>(indices);
+  const T* from = reinterpret_cast<const T*>(updates);
+  T* to = reinterpret_cast<T*>(run.to);
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t at = InAxis(index[i], run.size);
+    if (at < 0) return i;
+    T& place = to[i * run.step + static_cast<size_t>(at) * run.scale];
+    place = Combined<r>(place, from[i]);
+  }
+  return count;
+}
+
+using PlaceFn = size_t (*)(const Places&, const void*, size_t, const char*);
+
+template <typename T, Reduction r>
+PlaceFn PlaceOf(Qnn_DataType_t index) {
+  switch (index) {
+    case QNN_DATATYPE_INT_64:
+      return PlaceRun<int64_t, T, r>;
+    case QNN_DATATYPE_UINT_32:
+      return PlaceRun<uint32_t, T, r>;
+    default:
+      return PlaceRun<int32_t, T, r>;
+  }
+}
+
+PlaceFn PickPlace(Reduction r, Qnn_DataType_t type, Qnn_DataType_t index) {
+  if (r == Reduction::kNone) {
+    switch (ElementSize(type)) {
+      case 1:
+        return PlaceOf<uint8_t, Reduction::kNone>(index);
+      case 2:
+        return PlaceOf<uint16_t, Reduction::kNone>(index);
+      case 4:
+        return PlaceOf<uint32_t, Reduction::kNone>(index);
+      default:
+        return PlaceOf<uint64_t, Reduction::kNone>(index);
+    }
+  }
+  return VisitNumber(type, [&](auto t) -> PlaceFn {
+    using T = decltype(t);
+    if (r == Reduction::kAdd) return PlaceOf<T, Reduction::kAdd>(index);
+    if (r == Reduction::kMul) return PlaceOf<T, Reduction::kMul>(index);
+    return PlaceOf<T, Reduction::kMax>(index);
   });
 }
 
@@ -65,7 +133,9 @@ class ScatterElementsKernel final : public Kernel {
  public:
   ScatterElementsKernel(const Node& node, size_t axis)
       : reader_(node.inputs[1]->dtype),
-        combine_(PickCombine(static_cast<Reduction>(node.Int("reduction")), node.inputs[0]->dtype)),
+        place_(PickPlace(static_cast<Reduction>(node.Int("reduction")), node.inputs[0]->dtype,
+                         node.inputs[1]->dtype)),
+        index_bytes_(ElementSize(node.inputs[1]->dtype)),
         positions_(node.inputs[0]->shape, node.inputs[1]->shape, axis),
         element_(ElementSize(node.inputs[0]->dtype)),
         bytes_(node.inputs[0]->bytes()),
@@ -79,12 +149,16 @@ class ScatterElementsKernel final : public Kernel {
     } else {
       QNNRT_RETURN_IF_ERROR(CheckIndices(args.in[1]));
     }
-    for (size_t u = 0; u < count_; ++u) {
-      const int64_t index = reader_.At(args.in[1], u, positions_.size());
-      if (index < 0) {
-        return BadIndex(reader_.At(args.in[1], u), u, positions_.axis(), positions_.size());
+    const char* indices = static_cast<const char*>(args.in[1]);
+    for (size_t u = 0; u < count_; u += positions_.row()) {
+      const Places run{out + positions_.At(u, 0) * element_, positions_.size(), positions_.scale(),
+                       positions_.step()};
+      const size_t done =
+          place_(run, indices + u * index_bytes_, positions_.row(), updates + u * element_);
+      if (done < positions_.row()) {
+        return BadIndex(reader_.At(indices, u + done), u + done, positions_.axis(),
+                        positions_.size());
       }
-      combine_(out + positions_.At(u, index) * element_, updates + u * element_, 1);
     }
     return {};
   }
@@ -100,7 +174,8 @@ class ScatterElementsKernel final : public Kernel {
   }
 
   const IndexReader reader_;
-  const Combine combine_;
+  const PlaceFn place_;
+  const size_t index_bytes_;
   const ElementPositions positions_;
   const size_t element_, bytes_, count_;
 };

@@ -26,6 +26,9 @@ void Binary(Node& n) {
 
 void Logic(Node& n) { n.Set(0, n.Compare(n.view().op->to, Pair(n))); }
 
+// Of booleans, or of the bits of integers.
+void Bits(Node& n) { n.Set(0, n.Nary(n.view().op->to, Pair(n))); }
+
 void Unary(Node& n) {
   const Value x = n.In(0);
   n.Set(0, n.Op(n.view().op->to, {x}, x.dims));
@@ -315,10 +318,11 @@ std::vector<Operator> ElementwiseOperators() {
       {152, "RELU_0_TO_1", Relu0To1, "Relu, ReluMinMax"},
       {156, "ATAN2", Atan2, "ElementWiseAtan and elementwise", "", floats},
       {158, "SIGN", Unary, "ElementWiseSign"},
+      {160, "BITWISE_XOR", Bits, "ElementWiseXor", "", own, not_fixed},
       {163, "STABLEHLO_ADD", Binary, "ElementWiseAdd", "", own, not_fixed},
       {165, "STABLEHLO_MULTIPLY", Binary, "ElementWiseMultiply", "", own, not_fixed},
       {166, "STABLEHLO_MAXIMUM", Binary, "ElementWiseMaximum", "", own, not_fixed},
-      {176, "STABLEHLO_AND", Logic, "ElementWiseAnd", "", own, not_fixed},
+      {176, "STABLEHLO_AND", Bits, "ElementWiseAnd", "", own, not_fixed},
       {181, "STABLEHLO_MINIMUM", Binary, "ElementWiseMinimum", "", own, not_fixed},
   };
 }

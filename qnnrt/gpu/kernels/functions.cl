@@ -33,7 +33,7 @@ static inline float elu(float a, float alpha) { return a > 0.0f ? a : alpha * ex
 static inline float hard_sigmoid(float a, float alpha, float beta) {
   return bounded(alpha * a + beta, 0.0f, 1.0f);
 }
-static inline float hard_swish(float a) { return a * bounded(a + 3.0f, 0.0f, 6.0f) / 6.0f; }
+static inline float hard_swish(float a) { return a * (bounded(a + 3.0f, 0.0f, 6.0f) / 6.0f); }
 static inline float sigmoid(float a) {
   const float e = exp(-fabs(a));
   return (a < 0.0f ? e : 1.0f) / (1.0f + e);

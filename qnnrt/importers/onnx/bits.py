@@ -1,4 +1,4 @@
-"""Operators on the bits of integers, by arithmetic: QNN has none."""
+"""Shifts, and integers of one type as those of another, by arithmetic: QNN has neither."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from onnx import helper
 
 from .bodies import AsDefined, Body, body
 from .checks import ELEMENT_TYPES
-from .expanded import OPSET, array, ints
+from .expanded import OPSET, array
 from .nodes import OnnxNode, Unsupported
-from .values import one_of, uniform
 
 
 def _unsigned(kind: np.dtype) -> np.dtype:
@@ -81,48 +80,3 @@ def _cast(n: OnnxNode) -> onnx.FunctionProto:
     if kind.itemsize != wanted.itemsize:
         raise ValueError(f"{kind.name} and {wanted.name} have different numbers of bits")
     return b.proto(b.op("Cast", [b.given(0)], to=n.integer("to")), opset=OPSET)
-
-
-def _mask(n: OnnxNode) -> int | None:
-    """How many of the lowest bits a BitwiseAnd keeps, where it keeps just these."""
-    for index in (0, 1):
-        held = n.input(index).data
-        if held is not None and held.size and (uniform(held) or held.size == 1):
-            value = int(one_of(held)) % (1 << (8 * held.dtype.itemsize))
-            if value & (value + 1) == 0 and not n.input(1 - index).is_const:
-                return value.bit_length()
-    return None
-
-
-@body("", "BitwiseAnd", "BitwiseOr", "BitwiseXor", to="elementwise and ReduceSum, bit by bit")
-def _bitwise(n: OnnxNode) -> onnx.FunctionProto:
-    _check_open(n)
-    b, kind = Body(n), n.input(0).dtype
-    plain = max(_unsigned(kind), np.dtype(np.uint32), key=lambda k: k.itemsize)
-    powers = _powers(_unsigned(kind)).astype(plain)
-    sides = [b.given(i) for i in (0, 1)]
-    for step in dict.fromkeys((_unsigned(kind), plain)):
-        if step != kind:
-            sides = [b.op("Cast", [x], to=_number(step)) for x in sides]
-    kept = _mask(n) if n.op == "BitwiseAnd" else None
-    if kept is not None and 0 < kept < len(powers):
-        known = 0 if n.input(0).is_const else 1
-        # The other side's shape counts, too.
-        x = b.op("Add", [sides[1 - known], b.op("Sub", [sides[known], sides[known]])])
-        y = b.op("Mod", [x, array(b, powers[kept])])
-    else:
-        y = _both(b, sides, powers)
-        if n.op != "BitwiseAnd":
-            total = b.op("Add", sides)
-            y = b.op("Sub", [total, y if n.op == "BitwiseOr" else b.op("Add", [y, y])])
-    return b.proto(y if plain == kind else b.op("Cast", [y], to=_number(kind)), opset=OPSET)
-
-
-def _both(b: Body, sides: list[str], powers: np.ndarray) -> str:
-    """The bits that are set on both sides."""
-    table, planes = array(b, powers), []
-    for x in sides:
-        shifted = b.op("Div", [b.op("Unsqueeze", [x, ints(b, [-1])]), table])
-        planes.append(b.op("Mod", [shifted, array(b, np.array([2], powers.dtype))]))
-    found = b.op("Mul", [b.op("Mul", planes), table])
-    return b.op("ReduceSum", [found, ints(b, [-1])], keepdims=0)

@@ -26,7 +26,7 @@ BODIES: dict[str, Table[BodyFn]] = {
     "": Table(
         {
             "attended": "Attention",
-            "bits": "BitCast BitShift BitwiseAnd BitwiseOr BitwiseXor",
+            "bits": "BitCast BitShift",
             "expanded": (
                 "Bernoulli BitwiseNot Col2Im CumProd DFT MaxUnpool Multinomial STFT TensorScatter"
             ),

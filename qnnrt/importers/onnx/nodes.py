@@ -27,9 +27,10 @@ TABLE: Table[LowerFn] = Table(
         ),
         "op_conv": "Conv ConvInteger ConvTranspose",
         "op_elementwise": (
-            "Abs Acos Acosh Add And Asin Asinh Atan Atanh Ceil Cos Cosh Div Equal Erf Exp Floor "
-            "Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual Log Max Mean Min Mod Mul Neg Not "
-            "Or Pow Reciprocal Round Sign Sin Sinh Sqrt Sub Sum Tan Where Xor"
+            "Abs Acos Acosh Add And Asin Asinh Atan Atanh BitwiseAnd BitwiseOr BitwiseXor Ceil Cos "
+            "Cosh Div Equal Erf Exp Floor Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual Log "
+            "Max Mean Min Mod Mul Neg Not Or Pow Reciprocal Round Sign Sin Sinh Sqrt Sub Sum Tan "
+            "Where Xor"
         ),
         "op_gather": (
             "Gather GatherElements GatherND GridSample OneHot RoiAlign Scatter ScatterElements "

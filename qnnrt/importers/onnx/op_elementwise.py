@@ -31,6 +31,9 @@ _UNARY = {
 _BINARY = {
     "Add": "ElementWiseAdd",
     "And": "ElementWiseAnd",
+    "BitwiseAnd": "ElementWiseAnd",
+    "BitwiseOr": "ElementWiseOr",
+    "BitwiseXor": "ElementWiseXor",
     "Div": "ElementWiseDivide",
     "Mul": "ElementWiseMultiply",
     "Or": "ElementWiseOr",

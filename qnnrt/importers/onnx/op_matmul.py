@@ -10,7 +10,7 @@ import numpy as np
 from ...dtypes import is_float
 from ...model import Quantization
 from ..encodings import Coded
-from .common import add, cast, mul, reduce, sub, times
+from .common import add, cast, mul, reduce, strided, sub, times
 from .einsum import equation
 from .infer_linear import product_shape
 from .nodes import Lowering, OnnxNode, Unsupported, lowers
@@ -205,15 +205,16 @@ def _unstretched(c: Lowering, term: str, v: Value, sizes: dict[str, int]) -> tup
 
 
 def _diagonal(c: Lowering, term: str, v: Value) -> tuple[str, Value]:
-    """An index that occurs twice: everything but the diagonal is masked and summed away."""
+    """An index that occurs twice: the numbers on the diagonal are taken, at equal distances."""
     for ch in sorted(set(term)):
         while term.count(ch) > 1:
             first, second = term.index(ch), term.rindex(ch)
-            shape = [d if i in (first, second) else 1 for i, d in enumerate(v.shape)]
-            c.budget.array((v.shape[first],) * 2, v.dtype, "a diagonal")
-            mask = np.eye(v.shape[first], dtype=v.dtype).reshape(shape)
-            v = reduce(c, "ReduceSum", mul(c, v, constant(mask)), [second], keep=False)
-            term = term[:second] + term[second + 1 :]
+            rest = [i for i in range(len(term)) if i not in (first, second)]
+            size, outer = v.shape[first], [v.shape[i] for i in rest]
+            v = c.b.plain(c.b.transpose(v, [*rest, first, second]))
+            v = c.b.reshape(v, (*outer, size * size))
+            v = strided(c, v, {len(outer): (0, size * size, size + 1)})
+            term = "".join(term[i] for i in rest) + ch
     return term, v
 
 

@@ -160,32 +160,54 @@ def gru(c: Lowering, n: OnnxNode) -> Result:
         order = [0, 1, 2]  # update, reset, hidden, in ONNX as in QNN
         w, u = r.weights(1, d, order), r.weights(2, d, order)
         wb, rb = r.biases(d, order)
-        inputs = [r.x, *w, *u, *wb, *rb, r.initial(5, d)]
-        shape = (r.batch, r.hidden)
-        y, hidden = c.b.raw(
-            "Gru",
-            [*(c.b.edge(v) for v in inputs), *r.carries(5)],
-            [((r.steps, *shape), r.x.dtype), ((1, *shape), r.x.dtype)],
-            {
-                "direction": np.uint32(backwards),
-                "linear_before_reset": np.uint32(n.integer("linear_before_reset")),
-                "time_major": np.bool_(True),
-            },
-        )
-        found.append([
-            Value((r.steps, *shape), r.x.dtype, y, (0, 1, 2)),
-            Value((1, *shape), r.x.dtype, hidden, (0, 1, 2)),
-        ])  # fmt: skip
+        given = [r.x, *w, *u, *wb, *rb, r.initial(5, d)]
+        found.append(_gru(r, given, backwards, n.integer("linear_before_reset")))
     return r.results(found)[: len(n.outputs)]
+
+
+def _gru(
+    r: Recurrent, given: list[Value], backwards: bool, linear_before_reset: int
+) -> list[Value]:
+    """All states of a direction, and the last one."""
+    shape, dtype, b = (r.batch, r.hidden), r.x.dtype, r.c.b
+    y, hidden = b.raw(
+        "Gru",
+        [*(b.edge(v) for v in given), *r.carries(5)],
+        [((r.steps, *shape), dtype), ((1, *shape), dtype)],
+        {
+            "direction": np.uint32(backwards),
+            "linear_before_reset": np.uint32(linear_before_reset),
+            "time_major": np.bool_(True),
+        },
+    )
+    return [
+        Value((r.steps, *shape), dtype, y, (0, 1, 2)),
+        Value((1, *shape), dtype, hidden, (0, 1, 2)),
+    ]
 
 
 #: An RNN is unrolled; longer sequences would make the graph unreasonably large.
 LONGEST_RNN = 256
+#: A sigmoid of it is 1, and that of its negative 0, in floats.
+_SURELY = 200.0
+
+
+def _as_gru(r: Recurrent, d: int, backwards: bool) -> list[Value]:
+    """QNN has no operation for an RNN. It is a GRU that never keeps its state (update 0) and always
+    sees all of it (reset 1), which takes three times the products."""
+    (w,), (u,) = r.weights(1, d, [0]), r.weights(2, d, [0])
+    (wb,), (rb,) = r.biases(d, [0])
+    dtype = r.x.dtype
+    no_w, no_u, none = (constant(np.zeros(v.shape, dtype)) for v in (w, u, wb))
+    never, always = (constant(np.full(wb.shape, s * _SURELY, dtype)) for s in (-1, 1))
+    given = [r.x, no_w, no_w, w, no_u, no_u, u, never, always, wb, none, none, rb, r.initial(5, d)]
+    return _gru(r, given, backwards, 0)
+
 
 _RNN = {"tanh": "Tanh", "relu": "Relu", "sigmoid": "Sigmoid"}
 
 
-@lowers("RNN", to="MatMul, ElementWiseAdd, Tanh for each step")
+@lowers("RNN", to="MatMul, ElementWiseAdd, Tanh for each step; Gru")
 def rnn(c: Lowering, n: OnnxNode) -> Result:
     name = (n.texts("activations") or ["Tanh"])[0]
     if name.lower() not in _RNN:
@@ -194,7 +216,10 @@ def rnn(c: Lowering, n: OnnxNode) -> Result:
     if r.carries(5):
         raise Unsupported("its state cannot be kept from run to run: give it initial_h")
     if r.steps > LONGEST_RNN:
-        raise Unsupported(f"{r.steps} steps; an RNN is unrolled up to {LONGEST_RNN}")
+        if name.lower() != "tanh":
+            raise Unsupported(f"{r.steps} steps; an RNN of {name} is unrolled up to {LONGEST_RNN}")
+        found = [_as_gru(r, d, backwards) for d, backwards in enumerate(r.reverse)]
+        return r.results(found)[: len(n.outputs)]
     found = []
     for d, backwards in enumerate(r.reverse):
         (w,), (u,) = r.weights(1, d, [0]), r.weights(2, d, [0])

@@ -76,9 +76,11 @@ def lower_reduce_numbers(
     peak: Value | None = None
     if n.op == "ReduceLogSumExp":
         if axes:  # the largest element is taken out, so that exp cannot overflow
-            peak = nary(
-                c, "ElementWiseMaximum", [reduce(c, "ReduceMax", x, axes), scalar(-3e38, x.dtype)]
-            )
+            # As a finite number: infinity less infinity would be none.
+            most = float(np.finfo(x.dtype).max)
+            peak = reduce(c, "ReduceMax", x, axes)
+            peak = nary(c, "ElementWiseMaximum", [peak, scalar(-most, x.dtype)])
+            peak = nary(c, "ElementWiseMinimum", [peak, scalar(most, x.dtype)])
             x = sub(c, x, peak)
         x = unary(c, "ElementWiseExp", x)
     kind = n.op if n.op in _DIRECT else "ReduceSum"

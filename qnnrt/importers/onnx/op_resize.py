@@ -1,7 +1,8 @@
 """Resize and Upsample: QNN's resize operations where they mean the same, else exact equivalents.
 
-A nearest-neighbour resize is a Gather along each axis; every linear or cubic one is a product
-with a small constant matrix along each axis. The coordinate rules are those of ONNX's Resize.
+A nearest-neighbour resize is a Gather along each axis; a linear or cubic one whose coordinates
+follow from the sizes is QNN's, whichever axes it has; every other one is a product with a small
+constant matrix along each axis. The coordinate rules are those of ONNX's Resize.
 """
 
 from __future__ import annotations
@@ -144,7 +145,11 @@ def scale_axis(c: Lowering, x: Value, axis: int, weights: np.ndarray) -> Value:
     return c.b.transpose(y, back)
 
 
-@lowers("Resize", "Upsample", to="ResizeNearestNeighbor, ResizeBilinear, Gather, FullyConnected")
+@lowers(
+    "Resize",
+    "Upsample",
+    to="ResizeNearestNeighbor, ResizeBilinear, Resize, Gather, FullyConnected",
+)
 def resize(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
     shape = n.shape()
@@ -165,31 +170,33 @@ def resize(c: Lowering, n: OnnxNode) -> Value:
     kernel, reach = (
         (_linear, 1) if mode == "linear" else (_cubic(n.number("cubic_coeff_a", -0.75)), 2)
     )
-    tables = {
-        i: matrix(c.budget, a, kernel, reach, antialias, exclude, fill) for i, a in changed.items()
-    }
-    if is_float(x.dtype) or x.dtype.itemsize > 2:  # of these floats have not all digits
-        return _interpolated(c, x, shape, changed, tables, mode, antialias, fill)
+    given = x
+    # Of integers of 32 bits and more floats have not all digits.
+    narrow = not is_float(x.dtype) and x.dtype.itemsize <= 2
+    if narrow:
+        x = cast(c, x, _FLOAT)
+    direct = x.dtype in (_FLOAT, np.float16) and not antialias
+    y = _sized(c, n, x, changed, mode, exclude) if direct else None
+    if y is None:
+        tables = {
+            i: matrix(c.budget, a, kernel, reach, antialias, exclude, fill)
+            for i, a in changed.items()
+        }
+        y = _interpolated(c, x, tables, fill)
+    if not narrow:
+        return y
     # Of integers: what is behind the point is cut off, as in ONNX's reference and ONNX Runtime.
-    y = _interpolated(c, cast(c, x, _FLOAT), shape, changed, tables, mode, antialias, fill)
-    low, high = limits(x.dtype, None)
+    low, high = limits(given.dtype, None)
     y = nary(c, "ElementWiseMaximum", [y, scalar(low, _FLOAT)])
-    return cast(c, nary(c, "ElementWiseMinimum", [y, scalar(high, _FLOAT)]), x.dtype)
+    return cast(c, nary(c, "ElementWiseMinimum", [y, scalar(high, _FLOAT)]), given.dtype)
 
 
 def _interpolated(
     c: Lowering,
     x: Value,
-    shape: tuple[int, ...],
-    changed: dict[int, Axis],
     tables: dict[int, tuple[np.ndarray, np.ndarray]],
-    mode: str,
-    antialias: bool,
     fill: float | None,
 ) -> Value:
-    direct = _bilinear(c, x, shape, changed, mode, antialias)
-    if direct is not None:
-        return direct
     beyond = np.zeros((1,) * x.rank, bool)
     for i, (weights, outside) in tables.items():
         x = scale_axis(c, x, i, weights)
@@ -264,28 +271,78 @@ def _tf_nearest(size: int, out: int, align: bool, half: bool) -> np.ndarray:
 _ROUNDING = 2.0**-22
 
 
-def _bilinear(
-    c: Lowering,
-    x: Value,
-    shape: tuple[int, ...],
-    changed: dict[int, Axis],
-    mode: str,
-    antialias: bool,
-) -> Value | None:
-    if x.rank != 4 or mode != "linear" or antialias or not set(changed) <= {2, 3}:
-        return None
-    for align, half in ((False, True), (True, False), (False, False)):
-        for i, a in changed.items():
-            scale = (
-                (x.shape[i] - 1) / (shape[i] - 1)
-                if align and shape[i] > 1
-                else (x.shape[i] / shape[i])
-            )
-            steps = np.arange(shape[i])
-            at = (steps + 0.5) * scale - 0.5 if half else steps * scale
-            given = np.clip(a.source(), 0, None)
-            if not np.allclose(np.clip(at, 0, None), given, rtol=_ROUNDING, atol=_ROUNDING):
+#: ``transformation_mode`` of Resize.
+_TRANSFORMS = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
+
+
+def _by_sizes(mode: str, size: int, out: int) -> np.ndarray:
+    """The coordinates of QNN's operations, whose scale is the ratio of the sizes."""
+    i = np.arange(out)
+    if mode == "align_corners":
+        return i * (size - 1) / (out - 1) if out > 1 else i * 0.0
+    if mode == "asymmetric" or (mode == "pytorch_half_pixel" and out == 1):
+        return i * (size / out) if mode == "asymmetric" else i * 0.0
+    return (i + 0.5) * (size / out) - 0.5
+
+
+def _transform(changed: dict[int, Axis], linear: bool) -> str | None:
+    """The transformation mode of QNN's that has the coordinates of all axes, if there is one."""
+    for mode in _TRANSFORMS:
+        for a in changed.values():
+            at, given = _by_sizes(mode, a.size, a.out), a.source()
+            if linear:  # which has no pixels beyond the borders
+                at, given = (np.clip(v, 0, a.size - 1) for v in (at, given))
+            if not np.allclose(at, given, rtol=_ROUNDING, atol=_ROUNDING):
                 break
         else:
-            return _image(c, "ResizeBilinear", x, shape, align, half)
+            return mode
     return None
+
+
+def _sized(
+    c: Lowering, n: OnnxNode, x: Value, changed: dict[int, Axis], mode: str, exclude: bool
+) -> Value | None:
+    """By QNN's operations, where their coordinates are the same: up to three neighbouring axes at
+    a time. An operation reads the pixels around a place and nothing else, so that what is infinite
+    or no number stays where it is."""
+    linear = mode == "linear"
+    transform = _transform(changed, linear)
+    if transform is None:
+        return None
+    if linear and x.rank == 4 and set(changed) <= {2, 3} and transform != "pytorch_half_pixel":
+        shape = tuple(changed[i].out if i in changed else d for i, d in enumerate(x.shape))
+        align, half = transform == "align_corners", transform == "half_pixel"
+        return _image(c, "ResizeBilinear", x, shape, align, half)
+    rules: dict[str, Any] = {
+        "transformation_mode": np.uint32(_TRANSFORMS.index(transform)),
+        "interpolation_mode": np.uint32(1 if linear else 2),
+        "exclude_outside": np.bool_(exclude and not linear),
+        "cubic_coeff": np.float32(n.number("cubic_coeff_a", -0.75)),
+    }
+    for first, last in _neighbours(sorted(changed)):
+        outs = [changed[i].out for i in range(first, last)]
+        shape = (*x.shape[:first], *outs, *x.shape[last:])
+        inner, sizes = math.prod(x.shape[last:]), x.shape[first:last]
+        if inner > 1:  # what lies behind the axes goes as channels
+            x = c.b.reshape(c.b.plain(x), (math.prod(x.shape[:first]), *sizes, inner))
+            y = c.b.op("Resize", [x], (x.shape[0], *outs, inner), **rules)
+        else:
+            channels = x.shape[first - 1] if first > 0 else 1
+            batch = math.prod(x.shape[: max(first - 1, 0)])
+            if x.shape != (batch, channels, *sizes):
+                x = c.b.reshape(c.b.plain(x), (batch, channels, *sizes))
+            x = c.b.channels_last(x)
+            y = c.b.op("Resize", [x], (batch, channels, *outs), None, x.perm, **rules)
+        x = y if y.shape == shape else c.b.reshape(y, shape)
+    return x
+
+
+def _neighbours(axes: list[int]) -> list[tuple[int, int]]:
+    """First and last (excluded) of those that follow each other, three at most."""
+    found: list[tuple[int, int]] = []
+    for a in axes:
+        if found and found[-1][1] == a and a - found[-1][0] < 3:
+            found[-1] = found[-1][0], a + 1
+        else:
+            found.append((a, a + 1))
+    return found

@@ -98,6 +98,8 @@ def pad(c: Lowering, n: OnnxNode) -> Value:
     if mode == "constant":
         return pad_constant(c, x, pads, value)
     x, pads = cropped(c, x, pads)
+    if any(d == 0 and max(p) > 0 for p, d in zip(pads, x.shape, strict=True)):
+        raise ValueError(f"mode {mode!r} has nothing to repeat: {pads} of {list(x.shape)}")
     if mode == "wrap":
         for axis, (before, after) in enumerate(pads):
             if before or after:

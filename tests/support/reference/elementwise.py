@@ -36,13 +36,13 @@ UNARY: dict[str, Unary] = {
 }  # fmt: skip
 #: By ElementWiseBinary's numbers; all but Fmod are ops of their own, named ElementWise*.
 BINARY: dict[str, Binary] = {
-    "Add": np.add, "And": np.logical_and, "Divide": _divide, "Equal": np.equal,
+    "Add": np.add, "And": np.bitwise_and, "Divide": _divide, "Equal": np.equal,
     "FloorDiv": np.floor_divide, "Fmod": np.fmod, "Greater": np.greater,
     "GreaterEqual": np.greater_equal, "Less": np.less, "LessEqual": np.less_equal,
     "Maximum": np.maximum, "Minimum": np.minimum, "Mod": np.mod, "Multiply": np.multiply,
-    "NotEqual": np.not_equal, "Or": np.logical_or, "Power": np.power,
+    "NotEqual": np.not_equal, "Or": np.bitwise_or, "Power": np.power,
     "SquaredDifference": lambda a, b: (a - b) * (a - b), "Subtract": np.subtract,
-    "Xor": np.logical_xor,
+    "Xor": np.bitwise_xor,
 }  # fmt: skip
 COMPARE = ("Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "NotEqual")
 ARITHMETIC = tuple(name for name in BINARY if name not in (*COMPARE, "And", "Or", "Xor"))

@@ -250,6 +250,10 @@ def binary_cases() -> Iterator[Case]:
             yield Case(op, [x(*a, dtype=BOOL), x(*b, dtype=BOOL)], outputs=(BOOL,))
     pair = [x(3, 4, dtype=BOOL), x(3, 4, dtype=BOOL)]
     yield Case("STABLEHLO_AND", pair, outputs=(BOOL,))
+    yield Case("STABLEHLO_AND", [x(3, 4, dtype=I32), x(3, 4, dtype=I32)], outputs=(I32,))
+    for kind in (np.int8, np.uint8, I32):
+        pair = [x(3, 4, dtype=kind, high=100), x(1, 4, dtype=kind, high=100)]
+        yield Case("BITWISE_XOR", pair, outputs=(kind,))
     yield Case("ADD_N", [x(3, 4), x(3, 4), x(3, 4)])
     for a in ((3, 4), (2, 3, 4)):
         yield Case("SELECT", [x(*a, dtype=BOOL), x(*a), x(*a)])
