@@ -138,7 +138,9 @@ def test_integers_of_every_width() -> None:
     cases = []
     for dtype in INTEGERS:
         a, b = integers(dtype)
-        cases += [binary(f"ElementWise{op}", a, b) for op in ("Multiply", "FloorDiv")]
+        cases += [
+            binary(f"ElementWise{op}", a, b) for op in ("Multiply", "FloorDiv", "And", "Or", "Xor")
+        ]
         if dtype in ("int32", "uint64"):
             cases += [binary(f"ElementWise{op}", a, b, dtype=bool) for op in COMPARE]
     against_cpu(*cases)
