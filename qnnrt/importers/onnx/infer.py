@@ -28,14 +28,15 @@ Rule = Callable[[OnnxNode], Found]
 RULES: Table[Rule] = Table(
     {
         "infer_elementwise": (
-            "Abs Acos Acosh Add And Asin Asinh Atan Atanh BatchNormalization Cast CastLike Ceil "
-            "Celu Clip Cos Cosh DequantizeLinear Div Dropout DynamicQuantizeLinear Elu Equal Erf "
-            "Exp Floor Gelu Greater GreaterOrEqual GroupNormalization HardSigmoid HardSwish "
-            "Hardmax Identity InstanceNormalization IsInf IsNaN LRN LayerNormalization LeakyRelu "
-            "Less LessOrEqual Log LogSoftmax LpNormalization Max Mean MeanVarianceNormalization "
-            "Min Mish Mod Mul Neg Not Or PRelu Pow QuantizeLinear RMSNormalization Reciprocal "
-            "Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Sub Sum "
-            "Swish Tan Tanh ThresholdedRelu Where Xor"
+            "Abs Acos Acosh Add And Asin Asinh Atan Atanh BatchNormalization BitwiseAnd BitwiseOr "
+            "BitwiseXor Cast CastLike Ceil Celu Clip Cos Cosh DequantizeLinear Div Dropout "
+            "DynamicQuantizeLinear Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual "
+            "GroupNormalization HardSigmoid HardSwish Hardmax Identity InstanceNormalization "
+            "IsInf IsNaN LRN LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax "
+            "LpNormalization Max Mean MeanVarianceNormalization Min Mish Mod Mul Neg Not Or PRelu "
+            "Pow QuantizeLinear RMSNormalization Reciprocal Relu Round Selu Shrink Sigmoid Sign "
+            "Sin Sinh Softmax Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where "
+            "Xor"
         ),
         "infer_gather": "Gather GatherElements GatherND OneHot Scatter ScatterElements ScatterND",
         "infer_linear": (

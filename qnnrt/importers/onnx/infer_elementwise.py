@@ -65,7 +65,10 @@ def _test(n: OnnxNode) -> Found:
     return n.input(0).shape, BOOL
 
 
-@infers("Add", "And", "Div", "Mod", "Mul", "Or", "Pow", "Sub", "Xor")
+@infers(
+    "Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Mod", "Mul", "Or", "Pow", "Sub",
+    "Xor",
+)  # fmt: skip
 def _binary(n: OnnxNode) -> Found:
     a, b = n.input(0), n.input(1)
     return broadcast(a.shape, b.shape), a.dtype

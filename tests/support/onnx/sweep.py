@@ -56,8 +56,8 @@ _UNARY = """
     Flatten Transpose Dropout LpNormalization Swish
 """.split()  # noqa: SIM905 - a line for each would hide them
 _BINARY = """
-    Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min Mod Mul Or Pow Sub Sum
-    Xor PRelu
+    Add And BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Max
+    Mean Min Mod Mul Or Pow Sub Sum Xor PRelu
 """.split()  # noqa: SIM905
 _REDUCE = ["L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare"]
 _DOMAINS = {

@@ -85,10 +85,13 @@ def _pair(g: OnnxGrowing, types: tuple[str, ...], second: Range | None = None) -
 
 
 @rule("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Equal", "Greater", "Less", "GreaterOrEqual",
-      "LessOrEqual", "And", "Or", "Xor", "PRelu")  # fmt: skip
+      "LessOrEqual", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Or", "PRelu",
+      "Xor")  # fmt: skip
 def binary(g: OnnxGrowing, op: str) -> Plan:
     if op in ("And", "Or", "Xor"):
         return Plan(_pair(g, ("bool",)))
+    if op.startswith("Bitwise"):
+        return Plan(_pair(g, (*SIGNED, *UNSIGNED)))
     if op == "Div":
         low, high = g.choice(((1, 5), (1, 5)))
         return Plan(_pair(g, NUMBERS, (low, high)))

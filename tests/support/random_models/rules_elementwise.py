@@ -127,7 +127,7 @@ def numbered_binary(g: Growing, op: str) -> Plan:
     name = g.choice(names)
     types = [t for t in g.types(op) if t != "BOOL_8"]
     if name in ("And", "Or", "Xor"):
-        types = ["BOOL_8"]
+        types = ["BOOL_8", *INTS]
     inputs = _operands(g, name, types)
     kind = "BOOL_8" if name in _COMPARE else g.kind(inputs[0])
     return Plan(inputs, [kind], {"operation": np.uint32(names.index(name))})
