@@ -317,3 +317,16 @@ def test_an_rnn_of_many_steps(direction: str) -> None:
     proto.graph.node[0].attribute.append(helper.make_attribute("activations", ["Relu"] * ways))
     with pytest.raises(UnsupportedOpError, match="an RNN of Relu is unrolled up to 256"):
         importer.load(proto)
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32])
+def test_wide_integers_are_not_interpolated(dtype: type[np.generic], mode: str) -> None:
+    """Floats do not have all of their digits, and products of integers none behind the point."""
+    resize = node("Resize", ["x", "", "scales"], ["y"], mode=mode)
+    for shape in ((1, 4, 6, 6), (4, 6)):
+        scales = np.array([1] * (len(shape) - 1) + [2], np.float32)
+        types = dict.fromkeys("xy", helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+        model = make([resize], {"x": shape}, ["y"], {"scales": scales}, types=types)
+        with pytest.raises(UnsupportedOpError, match="floats have not all its digits"):
+            importer.load(model)

@@ -171,11 +171,13 @@ def resize(c: Lowering, n: OnnxNode) -> Value:
         (_linear, 1) if mode == "linear" else (_cubic(n.number("cubic_coeff_a", -0.75)), 2)
     )
     given = x
-    # Of integers of 32 bits and more floats have not all digits.
-    narrow = not is_float(x.dtype) and x.dtype.itemsize <= 2
-    if narrow:
+    whole = not is_float(x.dtype)
+    if whole:
+        if x.dtype.itemsize > 2:
+            raise Unsupported(f"interpolation of {x.dtype.name}: floats have not all its digits")
         x = cast(c, x, _FLOAT)
-    direct = x.dtype in (_FLOAT, np.float16) and not antialias
+    # A crop has a value of its own beyond the borders.
+    direct = x.dtype in (_FLOAT, np.float16) and not antialias and not crop
     y = _sized(c, n, x, changed, mode, exclude) if direct else None
     if y is None:
         tables = {
@@ -183,7 +185,7 @@ def resize(c: Lowering, n: OnnxNode) -> Value:
             for i, a in changed.items()
         }
         y = _interpolated(c, x, tables, fill)
-    if not narrow:
+    if not whole:
         return y
     # Of integers: what is behind the point is cut off, as in ONNX's reference and ONNX Runtime.
     low, high = limits(given.dtype, None)
