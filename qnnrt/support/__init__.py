@@ -29,10 +29,9 @@ def choice(what: str, value: str | int, choices: Mapping[str, int]) -> int:
     """
     if isinstance(value, int):
         return value
-    found = choices.get(value)
-    if found is None:
+    if value not in choices:
         named(what, value, choices)
-    return choices[value] if found is None else found
+    return choices[value]
 
 
 def uint32(what: str, value: Any) -> int:

@@ -282,8 +282,10 @@ def _by_sizes(mode: str, size: int, out: int) -> np.ndarray:
     i = np.arange(out)
     if mode == "align_corners":
         return i * (size - 1) / (out - 1) if out > 1 else i * 0.0
-    if mode == "asymmetric" or (mode == "pytorch_half_pixel" and out == 1):
-        return i * (size / out) if mode == "asymmetric" else i * 0.0
+    if mode == "asymmetric":
+        return i * (size / out)
+    if mode == "pytorch_half_pixel" and out == 1:
+        return i * 0.0
     return (i + 0.5) * (size / out) - 0.5
 
 
