@@ -138,7 +138,9 @@ def install_wheel(root: Path, wheel: Path) -> None:
 def environment(root: Path) -> dict[str, str]:
     cached = "ccache " if shutil.which("ccache") else ""
     path = [root / "venv" / "bin", root / "tools", os.environ.get("PATH", "")]
-    return os.environ | {
+    # Not the package of this checkout, which is built for another machine.
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return inherited | {
         "PATH": os.pathsep.join(map(str, path)),
         "CC": f"{cached}aarch64-linux-gnu-gcc",
         "CXX": f"{cached}aarch64-linux-gnu-g++",
@@ -147,7 +149,6 @@ def environment(root: Path) -> dict[str, str]:
         # Where emulated programs look first for their libraries.
         "QEMU_LD_PREFIX": str(root),
         "PYTHONDONTWRITEBYTECODE": "1",
-        # Not the package of this checkout, which is built for another machine.
         "PYTHONSAFEPATH": "1",
     }
 

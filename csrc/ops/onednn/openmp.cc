@@ -11,6 +11,7 @@
 #include <cstring>
 #include <vector>
 
+#include "support/per_thread.h"
 #include "support/threads.h"
 
 namespace qnnrt::onednn {
@@ -26,8 +27,9 @@ int (*g_runtime_max_threads)() = nullptr;
 // libgomp's manual, "Implementing ... construct", has what each has to do.
 
 // The team of a region that is opened by one call and closed by another. Those within it are rare,
-// and made when they come.
-QNNRT_OWN_THREAD Team tl_outermost;
+// and made when they come. A team is large: with one of each thread's own beside the C library's,
+// the loader would find no place for them in a process that has loaded other libraries' before.
+PerThread<Team> g_outermost;
 QNNRT_OWN_THREAD bool tl_outermost_open = false;
 
 // Static loops of the calling member: where its next chunk begins.
@@ -56,15 +58,22 @@ int InParallel() { return NumThreads() > 1 ? 1 : 0; }
 int MembersOf(unsigned count) { return count != 0 ? static_cast<int>(count) : MaxThreads(); }
 
 void ParallelStart(void (*run)(void*), void* data, unsigned count) {
-  Team* team = tl_outermost_open ? new Team : &tl_outermost;
-  tl_outermost_open = true;
+  Team* team = tl_outermost_open ? nullptr : g_outermost.Get();
+  if (team != nullptr) {
+    tl_outermost_open = true;
+  } else if (Team::Current() != nullptr) {
+    team = new Team;
+  } else {
+    return;  // no memory for a team: the caller runs the region alone
+  }
   team->Open(MembersOf(count), run, data);
 }
 
 void ParallelEnd() {
   Team* team = Team::Current();
+  if (team == nullptr) return;
   team->Close();
-  if (team != &tl_outermost) {
+  if (team != g_outermost.Find()) {
     delete team;
   } else {
     tl_outermost_open = false;

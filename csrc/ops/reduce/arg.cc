@@ -1,6 +1,7 @@
 // Argmax, Argmin and TopK. Ties go to the lower index; a NaN counts as the largest value in Argmax
 // and TopK, and as the smallest in Argmin (numpy's rule).
 #include <algorithm>
+#include <cstring>
 #include <type_traits>
 
 #include "abi/qnn_op_names.h"
@@ -16,11 +17,9 @@ namespace {
 constexpr size_t kGrainElements = 16 << 10;
 constexpr size_t kColumns = 128;
 
-// Indices are not negative: INT_32 and UINT_32 hold the same bits.
-template <typename F>
-auto VisitWidth(Qnn_DataType_t type, const F& f) {
-  return type == QNN_DATATYPE_INT_64 ? f(int64_t{}) : f(uint32_t{});
-}
+// Indices are counted in 32 bits, as sizes are, so that a loop over wide ones is no other one. They
+// are not negative: INT_32 and UINT_32 hold the same bits.
+bool IsWide(Qnn_DataType_t indices) { return indices == QNN_DATATYPE_INT_64; }
 
 // Whether x comes strictly before y.
 template <typename T, bool largest>
@@ -51,51 +50,72 @@ struct BestInRow {
   }
 };
 
-template <typename T, typename I, bool largest>
+template <typename T, bool largest>
 class ArgKernel final : public Kernel {
  public:
-  ArgKernel(const Shape& shape, size_t axis)
+  ArgKernel(const Shape& shape, size_t axis, bool wide)
       : outer_(Product(shape, 0, axis)),
         n_(shape[axis]),
-        inner_(Product(shape, axis + 1, shape.size())) {}
+        inner_(Product(shape, axis + 1, shape.size())),
+        wide_(wide) {}
 
   Status Run(const ExecArgs& args) override {
     const T* in = static_cast<const T*>(args.in[0]);
-    I* out = static_cast<I*>(args.out[0]);
+    uint32_t* out = static_cast<uint32_t*>(args.out[0]);
+    int64_t* wide = static_cast<int64_t*>(args.out[0]);
     if (inner_ == 1) {
       args.threads.For(outer_, 1 + kGrainElements / n_, [&](size_t begin, size_t end) {
-        for (size_t r = begin; r < end; ++r) out[r] = static_cast<I>(row_(in + r * n_, n_));
+        for (size_t r = begin; r < end; ++r) {
+          const size_t index = row_(in + r * n_, n_);
+          if (wide_) {
+            wide[r] = static_cast<int64_t>(index);
+          } else {
+            out[r] = static_cast<uint32_t>(index);
+          }
+        }
       });
       return {};
     }
     const size_t parts = (inner_ + kColumns - 1) / kColumns;
-    args.threads.For(outer_ * parts, 1 + kGrainElements / (n_ * kColumns),
-                     [&](size_t begin, size_t end) {
-                       for (size_t u = begin; u < end; ++u) {
-                         const size_t first = u % parts * kColumns;
-                         Band(in + u / parts * n_ * inner_ + first,
-                              out + u / parts * inner_ + first, std::min(kColumns, inner_ - first));
-                       }
-                     });
+    args.threads.For(
+        outer_ * parts, 1 + kGrainElements / (n_ * kColumns), [&](size_t begin, size_t end) {
+          for (size_t u = begin; u < end; ++u) {
+            const size_t first = u % parts * kColumns;
+            const size_t columns = std::min(kColumns, inner_ - first);
+            const size_t to = u / parts * inner_ + first;
+            uint32_t own[kColumns];
+            Band(in + u / parts * n_ * inner_ + first, wide_ ? own : out + to, columns);
+            if (wide_) std::copy_n(own, columns, wide + to);
+          }
+        });
     return {};
   }
 
  private:
-  void Band(const T* in, I* out, size_t columns) const {
+  void Band(const T* in, uint32_t* out, size_t columns) const {
+    if (n_ == 1) {
+      std::fill_n(out, columns, 0u);
+      return;
+    }
     T best[kColumns];
-    std::copy(in, in + columns, best);
-    std::fill(out, out + columns, I{0});
-    for (size_t i = 1; i < n_; ++i) {
+    const T* second = in + inner_;
+    for (size_t k = 0; k < columns; ++k) {
+      const bool before = Before<T, largest>(second[k], in[k]);
+      best[k] = before ? second[k] : in[k];
+      out[k] = before ? 1u : 0u;
+    }
+    for (size_t i = 2; i < n_; ++i) {
       const T* x = in + i * inner_;
       for (size_t k = 0; k < columns; ++k) {
         const bool before = Before<T, largest>(x[k], best[k]);
         best[k] = before ? x[k] : best[k];
-        out[k] = before ? static_cast<I>(i) : out[k];
+        out[k] = before ? static_cast<uint32_t>(i) : out[k];
       }
     }
   }
 
   const size_t outer_, n_, inner_;
+  const bool wide_;
   static auto PickRow() {
     if constexpr (std::is_same_v<T, float>) {
       return PickIsa<BestInRow<T, largest>>();
@@ -124,39 +144,44 @@ Result<KernelPtr> MakeArg(const Node& node, const KernelOptions&) {
   const Shape& in = node.inputs[0]->shape;
   QNNRT_ASSIGN_OR_RETURN(const size_t axis, GetAxis(node, "axis", in.size()));
   return VisitNumber(node.inputs[0]->dtype, [&](auto t) -> Result<KernelPtr> {
-    return VisitWidth(node.outputs[0]->dtype, [&](auto i) -> Result<KernelPtr> {
-      return KernelPtr(std::make_unique<ArgKernel<decltype(t), decltype(i), largest>>(in, axis));
-    });
+    const bool wide = IsWide(node.outputs[0]->dtype);
+    return KernelPtr(std::make_unique<ArgKernel<decltype(t), largest>>(in, axis, wide));
   });
 }
 
 // The k best of each row, best first. The outputs themselves hold the heap, its root the worst of
-// those kept; sorting it in place leaves them in order.
-template <typename T, typename I, bool largest>
+// those kept; sorting it in place leaves them in order. Wide indices are made of those in 32 bits,
+// which lie in the first half of their row until then.
+template <typename T, bool largest>
 class TopKKernel final : public Kernel {
  public:
-  TopKKernel(size_t rows, size_t n, size_t k) : rows_(rows), n_(n), k_(k) {}
+  TopKKernel(size_t rows, size_t n, size_t k, bool wide) : rows_(rows), n_(n), k_(k), wide_(wide) {}
 
   Status Run(const ExecArgs& args) override {
     const T* in = static_cast<const T*>(args.in[0]);
     T* values = static_cast<T*>(args.out[0]);
-    I* indices = static_cast<I*>(args.out[1]);
+    char* indices = static_cast<char*>(args.out[1]);
+    const size_t row_bytes = k_ * (wide_ ? sizeof(int64_t) : sizeof(uint32_t));
     if (k_ == 0) return {};
     args.threads.For(rows_, 1 + kGrainElements / (4 * n_), [&](size_t begin, size_t end) {
-      for (size_t r = begin; r < end; ++r) Row(in + r * n_, values + r * k_, indices + r * k_);
+      for (size_t r = begin; r < end; ++r) {
+        char* const index = indices + r * row_bytes;
+        Row(in + r * n_, values + r * k_, reinterpret_cast<uint32_t*>(index));
+        if (wide_) Widen(index);
+      }
     });
     return {};
   }
 
  private:
   // Whether (x, i) is to come after (y, j).
-  static bool Worse(T x, I i, T y, I j) {
+  static bool Worse(T x, uint32_t i, T y, uint32_t j) {
     if (Before<T, largest>(y, x)) return true;
     return !Before<T, largest>(x, y) && i > j;
   }
-  static void Sift(T* v, I* index, size_t at, size_t size) {
+  static void Sift(T* v, uint32_t* index, size_t at, size_t size) {
     const T value = v[at];
-    const I own = index[at];
+    const uint32_t own = index[at];
     for (size_t child; (child = 2 * at + 1) < size; at = child) {
       if (child + 1 < size && Worse(v[child + 1], index[child + 1], v[child], index[child]))
         ++child;
@@ -165,12 +190,12 @@ class TopKKernel final : public Kernel {
     }
     v[at] = value, index[at] = own;
   }
-  void Row(const T* x, T* v, I* index) const {
-    for (size_t i = 0; i < k_; ++i) v[i] = x[i], index[i] = static_cast<I>(i);
+  void Row(const T* x, T* v, uint32_t* index) const {
+    for (size_t i = 0; i < k_; ++i) v[i] = x[i], index[i] = static_cast<uint32_t>(i);
     for (size_t i = k_ / 2; i-- > 0;) Sift(v, index, i, k_);
     for (size_t i = k_; i < n_; ++i) {
       if (!Before<T, largest>(x[i], v[0])) continue;  // an equal one is later, so worse
-      v[0] = x[i], index[0] = static_cast<I>(i);
+      v[0] = x[i], index[0] = static_cast<uint32_t>(i);
       Sift(v, index, 0, k_);
     }
     for (size_t size = k_; size-- > 1;) {
@@ -180,7 +205,17 @@ class TopKKernel final : public Kernel {
     }
   }
 
+  void Widen(char* row) const {
+    for (size_t i = k_; i-- > 0;) {
+      uint32_t index;
+      std::memcpy(&index, row + i * sizeof(index), sizeof(index));
+      const int64_t wide = index;
+      std::memcpy(row + i * sizeof(wide), &wide, sizeof(wide));
+    }
+  }
+
   const size_t rows_, n_, k_;
+  const bool wide_;
 };
 
 Status InferTopK(const Node& node, std::vector<Shape>* outputs) {
@@ -202,10 +237,8 @@ Result<KernelPtr> MakeTopK(const Node& node) {
   const Shape& in = node.inputs[0]->shape;
   const size_t rows = Product(in, 0, in.size() - 1), k = static_cast<size_t>(node.Int("k"));
   return VisitNumber(node.inputs[0]->dtype, [&](auto t) -> Result<KernelPtr> {
-    return VisitWidth(node.outputs[1]->dtype, [&](auto i) -> Result<KernelPtr> {
-      return KernelPtr(
-          std::make_unique<TopKKernel<decltype(t), decltype(i), largest>>(rows, in.back(), k));
-    });
+    const bool wide = IsWide(node.outputs[1]->dtype);
+    return KernelPtr(std::make_unique<TopKKernel<decltype(t), largest>>(rows, in.back(), k, wide));
   });
 }
 
