@@ -6,6 +6,7 @@
 
 Each network on one thread and on two, in qnnrt and where they are installed in ONNX Runtime and
 OpenVINO (in float32, or the quantized file). "loaded": one other process keeps one core busy.
+"after pauses": each run follows 30 ms in which the caller slept, as between a camera's images.
 "two sessions": in two threads of this process, all on inputs of their own; the time is that of one
 run of each. Last, chains of 1 to 1,000 nodes of 16 floats: the time of a node there, its kernel
 included. Ratios are to qnnrt on one thread in the same rounds.
@@ -22,6 +23,7 @@ import argparse
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,6 +45,7 @@ DEFAULT = ("squeezenet", "shufflenet", "efficientnet_b0", "mobilenet_v3", "tcn",
 COMPARED = ("onnxruntime", "openvino in f32")
 THREADS = (1, 2)
 LENGTHS = (1, 10, 100, 1000)
+PAUSE_S = 0.03
 #: Of one element each; none of them is merged with the next.
 CHAIN = ("Neg", "Sqrt", "Floor", "Abs")
 #: What two threads may take of the time on one, with what medians of such rounds differ by in two
@@ -75,6 +78,21 @@ def idle() -> Iterator[None]:
     yield
 
 
+def after_pauses(call: Callable[[], object]) -> Callable[[int], float]:
+    """Seconds for a run that nothing came before for a while; the mean of n."""
+
+    def sample(n: int) -> float:
+        taken = 0.0
+        for _ in range(n):
+            time.sleep(PAUSE_S)
+            start = time.perf_counter()
+            call()
+            taken += time.perf_counter() - start
+        return taken / n
+
+    return sample
+
+
 def side_by_side(job: Job, threads: int) -> Callable[[int], float]:
     """Seconds for a run of each of two sessions that run at once; the mean of n."""
     both = [RUNTIMES["qnnrt"](job, threads) for _ in range(2)]
@@ -88,7 +106,7 @@ def label_of(job: Job) -> str:
 def network(bench: Benchmark, job: Job) -> dict[str, dict[str, Any]]:
     """Measures it; by way and then by "idle" and "loaded" the rows of what was measured."""
     found: dict[str, dict[str, Any]] = {}
-    for where, around in (("idle", idle), ("loaded", busy_core)):
+    for where, around in (("idle", idle), ("loaded", busy_core), ("after pauses", idle)):
         case = bench.case(f"{label_of(job)}, {where}", unit="ms")
         ways = []
         for runtime in (OURS, *(r for r in COMPARED if r not in bench.options.without)):
@@ -96,7 +114,10 @@ def network(bench: Benchmark, job: Job) -> dict[str, dict[str, Any]]:
                 name = f"{runtime}, {threads_text(threads)}"
                 try:
                     ways.append(RUNTIMES[runtime](job, threads))
-                    case.add(name, ways[-1].call)
+                    if where == "after pauses":
+                        case.sampled(name, after_pauses(ways[-1].call))
+                    else:
+                        case.add(name, ways[-1].call)
                 except Unavailable as reason:
                     case.missing(name, str(reason))
         with around():

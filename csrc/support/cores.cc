@@ -89,18 +89,20 @@ void HeldUp(uint64_t since) {
   if (now - tl_awake.since > computed + kPreempted) LoadSeen(now);
 }
 
-bool LeaveCore(int core) {
-  cpu_set_t all, others;
-  if (core < 0 || core >= CPU_SETSIZE || sched_getaffinity(0, sizeof all, &all) != 0) return false;
-  others = all;
-  CPU_CLR(static_cast<size_t>(core), &others);
-  if (CPU_COUNT(&others) == 0) return false;
+bool Placement::Avoid(int core) {
+  if (core == avoided_) return core >= 0;
+  cpu_set_t left;
+  if (core >= CPU_SETSIZE || sched_getaffinity(0, sizeof left, &left) != 0) return false;
+  // With the core that it left before, unless someone else has said since where it may run.
+  if (avoided_ >= 0 && CPU_EQUAL(&left, &left_)) CPU_SET(static_cast<size_t>(avoided_), &left);
+  if (core >= 0) CPU_CLR(static_cast<size_t>(core), &left);
   const uint64_t before = MonotonicNanoseconds();
-  if (sched_setaffinity(0, sizeof others, &others) != 0) return false;
-  sched_setaffinity(0, sizeof all, &all);
+  if (CPU_COUNT(&left) == 0 || sched_setaffinity(0, sizeof left, &left) != 0) return false;
+  avoided_ = core;
+  left_ = left;
   const uint64_t now = MonotonicNanoseconds();
-  if (now - before > kPreempted) LoadSeen(now);  // others have that one
-  return true;
+  if (core >= 0 && now - before > kPreempted) LoadSeen(now);  // others have that one
+  return core >= 0;
 }
 
 }  // namespace qnnrt

@@ -5,6 +5,8 @@
 // for more. While such were seen, that many cores fewer count as there.
 #pragma once
 
+#include <sched.h>
+
 #include <cstdint>
 
 #include "support/clock.h"
@@ -45,11 +47,20 @@ void BeAwake();
 // nothing.)
 void HeldUp(uint64_t since);
 
-// Takes this thread from a core, to any other that it may use: false where there is none. A kernel
-// wakes a thread where it ran the last time, or where its waker does, and looks for an idle core
-// only among many: with two that share a cache, one of them busy, never (SIS_UTIL). A worker that
-// came to its owner's core would stay there.
-bool LeaveCore(int core);
+// The cores that a worker may run on: all that it was given, or all but one. A kernel wakes a
+// thread where it ran the last time, or where its waker does, and looks for an idle core only among
+// many: with two that share a cache, one of them busy, never (SIS_UTIL). A worker that came to its
+// owner's core would stay there.
+class Placement {
+ public:
+  // Takes the calling thread from that core, to any other that it may use, and gives back the one
+  // before; -1: from none. False where it stays.
+  bool Avoid(int core);
+
+ private:
+  int avoided_ = -1;
+  cpu_set_t left_;  // where it may run then
+};
 
 // True as soon as ready() is; false when the spin time is over.
 template <typename Ready>

@@ -35,10 +35,11 @@ constexpr size_t kPiecesPerThread = 4;
 using Word = std::atomic<uint32_t>;
 static_assert(sizeof(Word) == sizeof(uint32_t) && Word::is_always_lock_free);
 
-// Without a limit when there is none.
-void FutexWait(Word* word, uint32_t expected, const timespec* limit = nullptr) {
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAIT_PRIVATE, expected, limit,
-          nullptr, 0);
+// Without a limit when there is none; false where it is over.
+bool FutexWait(Word* word, uint32_t expected, const timespec* limit = nullptr) {
+  return syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAIT_PRIVATE, expected, limit,
+                 nullptr, 0) == 0 ||
+         errno != ETIMEDOUT;
 }
 
 void FutexWake(Word* word, int count) {
@@ -276,6 +277,7 @@ class Pool {
   }
 
   void WorkerLoop(size_t number) {
+    Placement placement;
     uint64_t lacking = 0, before = 0;
     int looks = 0;  // that may still find nothing before this worker ceases to watch
     for (;;) {
@@ -294,28 +296,43 @@ class Pool {
         if ((left->fetch_add(1, std::memory_order_seq_cst) & kOwnerSleeps) != 0) FutexWake(left, 1);
         continue;
       }
-      if (StepAside()) continue;
+      if (StepAside(&placement)) continue;
       if (in_its_place) OwnersCoreSeen();
       before = lacking;
       looks = lacking != 0 ? kEmptyLooks : std::max(0, looks - 1);
       if (looks != 0 && Watch(seen, lacking != 0)) continue;
       if (SpinUntil([&] { return calls_.load(std::memory_order_acquire) != seen; })) continue;
-      sleepers_.fetch_add(1, std::memory_order_seq_cst);
-      FutexWait(&calls_, seen);  // returns at once when a job came meanwhile
-      sleepers_.fetch_sub(1, std::memory_order_relaxed);
-      Slept();
+      Sleep(seen, &placement);
     }
   }
 
   // A worker that polls would take its time from an owner that runs here. True: it was moved.
   static constexpr uint64_t kApart = 1000 * 1000;  // nanoseconds
-  bool StepAside() {
+  bool StepAside(Placement* placement) {
     const int core = owners_core_.load(std::memory_order_relaxed);
     if (core != sched_getcpu() || CoresLost() != 0) return false;
     if (g_executing.Get() >= cores_) return false;
     const uint64_t now = MonotonicNanoseconds();
     if (now - std::exchange(tl_aside, now) < kApart) return false;
-    return LeaveCore(core);
+    return placement->Avoid(core);
+  }
+
+  // Until a job comes. A virtual machine's core that halts looks to its kernel as one that others
+  // have, and a thread is woken where its waker runs instead, to wait there for a time slice: so a
+  // worker that sleeps for long leaves out its owner's core. Where cores were lost it takes any,
+  // for being woken there is how it sees that there is no other.
+  void Sleep(uint32_t seen, Placement* placement) {
+    const auto spare = [this] { return CoresLost() == 0 && g_executing.Get() < cores_; };
+    const timespec limit{0, static_cast<long>(kPatience)};
+    if (!spare()) placement->Avoid(-1);
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    // Each returns at once when a job came meanwhile.
+    if (!FutexWait(&calls_, seen, &limit)) {
+      if (spare()) placement->Avoid(owners_core_.load(std::memory_order_relaxed));
+      FutexWait(&calls_, seen);
+    }
+    sleepers_.fetch_sub(1, std::memory_order_relaxed);
+    Slept();
   }
 
   // A worker looks now and then for a job that lacks its own. It does not poll, since there is no

@@ -20,6 +20,8 @@ GEOMETRIES: list[tuple[Any, Any, Any, Any, Any]] = [
     ((1, 7, 7, 300), (1, 1, 1, 300), (7, 7), (1, 1), pairs((0, 0), (0, 0))),
     ((1, 6, 5, 257), (1, 1, 1, 257), (6, 5), (1, 1), pairs((0, 0), (0, 0))),
     ((1, 40, 20, 17), (1, 1, 1, 17), (40, 20), (1, 1), pairs((0, 0), (0, 0))),
+    ((1, 40, 20, 150), (1, 1, 1, 150), (40, 20), (1, 1), pairs((0, 0), (0, 0))),
+    ((1, 3, 300, 83), (1, 1, 1, 83), (3, 300), (1, 1), pairs((0, 0), (0, 0))),
     ((1, 30, 20, 1), (1, 29, 20, 1), (4, 3), (1, 1), pairs((1, 1), (1, 1))),
 ]
 
@@ -53,6 +55,18 @@ def test_an_average_is_the_exact_one_rounded_once(geometry, dtype, kernels, coun
             )
         (floats,) = via_float("PoolAvg2d", [(x, of)], [(geometry[1], to)], params)
         within(got, floats, 1)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("channels", [7, 32, 64])
+@pytest.mark.parametrize("size", [(16, 16), (16, 17), (2, 513)])
+def test_no_sum_of_bytes_overflows(dtype, channels, size):
+    of = Fixed(dtype, 0.3, -5)
+    params = {"filter_size": u32(*size), "stride": u32(1, 1), "pad_amount": pairs((0, 0), (0, 0))}
+    for code in of.limits:
+        x = np.full((1, *size, channels), code, dtype)
+        (got,) = run_fixed("PoolAvg2d", [(x, of)], [((1, 1, 1, channels), of)], params)
+        assert (got == code).all()
 
 
 def test_averages_half_way_between_two_integers_are_rounded_to_the_even_one():

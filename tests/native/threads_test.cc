@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "check.h"
+#include "support/cores.h"
 
+using qnnrt::Placement;
 using qnnrt::Threads;
 
 #if defined(__SANITIZE_THREAD__)
@@ -54,6 +56,13 @@ bool Meet(const Threads& threads) {
     }
   });
   return met;
+}
+
+cpu_set_t MayRunOn() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CHECK(sched_getaffinity(0, sizeof set, &set) == 0);
+  return set;
 }
 
 }  // namespace
@@ -252,6 +261,38 @@ TEST(a_forked_child_works_on) {
   }
 }
 #endif
+
+TEST(a_core_that_is_avoided_is_given_back) {
+  cpu_set_t all = MayRunOn();
+  if (CPU_COUNT(&all) < 2) return;
+  int cores[2], found = 0;
+  for (int core = 0; found < 2; ++core) {
+    if (CPU_ISSET(core, &all)) cores[found++] = core;
+  }
+  Placement placement;
+  for (int core : {cores[0], cores[1], cores[1]}) {
+    CHECK(placement.Avoid(core));
+    cpu_set_t others = all;
+    CPU_CLR(core, &others);
+    const cpu_set_t now = MayRunOn();
+    CHECK(CPU_EQUAL(&now, &others));
+  }
+  CHECK(!placement.Avoid(-1));
+  cpu_set_t now = MayRunOn();
+  CHECK(CPU_EQUAL(&now, &all));
+
+  // What someone else says meanwhile holds; that its last core be avoided is refused.
+  if (CPU_COUNT(&all) == 2) return;
+  REQUIRE(placement.Avoid(cores[0]));
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(cores[1], &one);
+  REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
+  CHECK(!placement.Avoid(cores[1]));
+  now = MayRunOn();
+  CHECK(CPU_EQUAL(&now, &one));
+  sched_setaffinity(0, sizeof all, &all);
+}
 
 TEST(the_default_is_what_the_process_may_use) {
   cpu_set_t before, one;

@@ -11,9 +11,9 @@
 namespace qnnrt::fixed {
 namespace {
 
-constexpr size_t kGrain = 128 * 1024;  // elements worth a thread
-constexpr size_t kRow = 1024;          // elements that one call takes, at least
-constexpr size_t kFewPixels = 16;      // too few for a look at all codes of every channel
+constexpr size_t kGrain = 32 * 1024;  // elements worth a thread
+constexpr size_t kRow = 1024;         // elements that one call takes, at least
+constexpr size_t kFewPixels = 16;     // too few for a look at all codes of every channel
 constexpr size_t kCodes = 256;
 constexpr double kMostSteps = 1 << 20;  // far from what the loops saturate at
 

@@ -15,9 +15,9 @@
 namespace qnnrt {
 namespace {
 
-constexpr size_t kBlock = 1024;        // elements of a block, on the stack
-constexpr size_t kGrain = 128 * 1024;  // elements worth a thread
-constexpr size_t kShortRun = 256;      // elements; below, runs are gathered into blocks
+constexpr size_t kBlock = 1024;       // elements of a block, on the stack
+constexpr size_t kGrain = 32 * 1024;  // elements worth a thread
+constexpr size_t kShortRun = 256;     // elements; below, runs are gathered into blocks
 
 // What all forms have in common.
 struct Operands {

@@ -9,8 +9,8 @@
 namespace qnnrt {
 namespace {
 
-constexpr size_t kBlock = 1024;        // elements as floats between the two types, on the stack
-constexpr size_t kGrain = 128 * 1024;  // elements worth a thread
+constexpr size_t kBlock = 1024;       // elements as floats between the two types, on the stack
+constexpr size_t kGrain = 32 * 1024;  // elements worth a thread
 
 class FixedConvert : public Kernel {
  public:

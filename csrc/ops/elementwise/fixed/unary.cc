@@ -13,8 +13,8 @@
 namespace qnnrt {
 namespace {
 
-constexpr size_t kBlock = 1024;        // elements of a block, on the stack
-constexpr size_t kGrain = 128 * 1024;  // elements worth a thread
+constexpr size_t kBlock = 1024;       // elements of a block, on the stack
+constexpr size_t kGrain = 32 * 1024;  // elements worth a thread
 
 // The op's float kernel over kBlock elements.
 class FloatBlock {

@@ -11,8 +11,8 @@
 namespace qnnrt {
 namespace {
 
-constexpr size_t kConcatGrain = 128 * 1024;  // elements worth a thread
-constexpr size_t kManyRows = 16;             // from here on threads share rows, not elements
+constexpr size_t kConcatGrain = 64 * 1024;  // elements worth a thread
+constexpr size_t kManyRows = 16;            // from here on threads share rows, not elements
 
 class FixedConcat final : public Kernel {
  public:

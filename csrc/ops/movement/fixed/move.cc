@@ -11,7 +11,7 @@
 namespace qnnrt {
 namespace {
 
-constexpr size_t kMoveGrain = 128 * 1024;  // elements worth a thread
+constexpr size_t kMoveGrain = 64 * 1024;  // elements worth a thread
 
 bool FixedPort(const Tensor* tensor) { return tensor != nullptr && IsFixed(tensor->dtype); }
 

@@ -19,9 +19,8 @@
 namespace qnnrt {
 namespace {
 
-constexpr size_t kGrainElements = 256 * 1024;  // read by one thread, at least
-constexpr size_t kPart = 256;                  // channels that one thread takes of few pixels
-constexpr size_t kNarrowTaps = 256;            // codes of 8 bits whose sum fits 16
+constexpr size_t kGrainElements = 128 * 1024;  // read by one thread, at least
+constexpr size_t kPart = 64;                   // channels that one thread takes of few pixels
 
 // From a sum of codes to a code.
 struct Rounding {
@@ -41,61 +40,117 @@ QNNRT_INLINE To Round(int32_t sum, const Rounding& r) {
   return static_cast<To>(vmath::Minus(q, r.offset));
 }
 
-// The sums of each channel over a window, in integers of type S.
-template <typename T, typename S>
+// The sums of each channel over a window; `whole`: of at most kMostTaps pixels.
+template <typename T>
 struct SumWindow {
+  // What kMostTaps of them fit: bytes become it in one instruction, and 32 bits in several.
+  using S = std::conditional_t<sizeof(T) != 1, int32_t,
+                               std::conditional_t<std::is_signed_v<T>, int16_t, uint16_t>>;
+  static constexpr size_t kMostTaps = sizeof(T) == 1 ? 256 : SIZE_MAX;
   // Channels in one pass. Loops over less than a block do not become vector code: what is left is
   // added up in short vectors, the last ones again.
   static constexpr size_t kBlock = 64, kShort = 16;
-  static QNNRT_INLINE void Run(const void* in, const PoolWindow& window, size_t channels,
-                               const Rounding& rounding, void* out) {
-    const T* x = static_cast<const T*>(in);
-    T* o = static_cast<T*>(out);
-    if (window.column_stride == 1) return One(x, window, rounding, o);
-    size_t c = 0;
-    for (; c + kBlock <= channels; c += kBlock) Block(x + c, window, rounding, kBlock, o + c);
-    if (c == channels) return;
-    if (channels < kShort) return Block(x, window, rounding, channels, o);
-    int32_t sums[kBlock];
-    const size_t rest = channels - c, first = rest < kShort ? channels - kShort : c;
-    for (; c + kShort <= channels; c += kShort) Short(x + c, window, sums + (c - first));
-    const size_t n = channels - first;
-    if (c < channels) Short(x + channels - kShort, window, sums + (n - kShort));
-    const Rounding r = rounding;
-    for (size_t k = 0; k < n; ++k) o[first + k] = Round<T>(sums[k], r);
+
+  template <bool whole>
+  struct Of {
+    static QNNRT_INLINE void Run(const void* in, const PoolWindow& window, size_t channels,
+                                 const Rounding& rounding, void* out) {
+      const T* x = static_cast<const T*>(in);
+      T* o = static_cast<T*>(out);
+      if (window.column_stride == 1) return One(x, window, rounding, o);
+      size_t c = 0;
+      for (; c + kBlock <= channels; c += kBlock) Block(x + c, window, rounding, kBlock, o + c);
+      if (c == channels) return;
+      if (channels < kShort) return Block(x, window, rounding, channels, o);
+      int32_t sums[kBlock];
+      const size_t rest = channels - c, first = rest < kShort ? channels - kShort : c;
+      for (; c + kShort <= channels; c += kShort) Short(x + c, window, sums + (c - first));
+      const size_t n = channels - first;
+      if (c < channels) Short(x + channels - kShort, window, sums + (n - kShort));
+      const Rounding r = rounding;
+      for (size_t k = 0; k < n; ++k) o[first + k] = Round<T>(sums[k], r);
+    }
+    static QNNRT_INLINE void Short(const T* in, const PoolWindow& w, int32_t* sums) {
+      std::memset(sums, 0, kShort * sizeof(sums[0]));
+      if constexpr (whole) return AddShort(in, w, sums);
+      const auto add = [&](const T* x, const PoolWindow& part) __attribute__((always_inline)) {
+        AddShort(x, part, sums);
+      };
+      ForParts(in, w, add);
+    }
+    static QNNRT_INLINE void Block(const T* in, const PoolWindow& w, const Rounding& rounding,
+                                   size_t n, T* out) {
+      const Rounding r = rounding;
+      if constexpr (whole) {
+        S sum[kBlock];
+        AddBlock(in, w, n, sum);
+        for (size_t k = 0; k < n; ++k) out[k] = Round<T>(static_cast<int32_t>(sum[k]), r);
+        return;
+      }
+      int32_t totals[kBlock];
+      if (n < kBlock) {
+        AddBlock(in, w, n, totals);
+      } else {
+        for (size_t k = 0; k < n; ++k) totals[k] = 0;
+        const auto add = [&](const T* x, const PoolWindow& part) __attribute__((always_inline)) {
+          S sum[kBlock];
+          AddBlock(x, part, n, sum);
+          for (size_t k = 0; k < n; ++k) totals[k] += sum[k];
+        };
+        ForParts(in, w, add);
+      }
+      for (size_t k = 0; k < n; ++k) out[k] = Round<T>(totals[k], r);
+    }
+  };
+
+  // Calls fn(first element, part) for parts of at most kMostTaps pixels.
+  template <typename Fn>
+  static QNNRT_INLINE void ForParts(const T* in, const PoolWindow& w, Fn fn) {
+    if (w.taps() == 0) return;
+    const size_t columns = std::min(w.columns, kMostTaps), rows = kMostTaps / columns;
+    for (size_t z = 0; z < w.planes; ++z) {
+      for (size_t y = 0; y < w.rows; y += rows) {
+        for (size_t i = 0; i < w.columns; i += columns) {
+          PoolWindow part = w;
+          part.planes = 1;
+          part.rows = std::min(rows, w.rows - y);
+          part.columns = std::min(columns, w.columns - i);
+          fn(in + z * w.plane_stride + y * w.row_stride + i * w.column_stride, part);
+        }
+      }
+    }
   }
-  static QNNRT_INLINE void Short(const T* in, const PoolWindow& w, int32_t* sums) {
-    typedef T Narrow __attribute__((vector_size(kShort * sizeof(T))));
-    typedef S Wide __attribute__((vector_size(kShort * sizeof(S))));
-    Wide sum{};
-    Narrow v;
+  static QNNRT_INLINE void AddShort(const T* in, const PoolWindow& w, int32_t* sums) {
+    typedef T Codes __attribute__((vector_size(kShort * sizeof(T))));
+    typedef S Sums __attribute__((vector_size(kShort * sizeof(S))));
+    typedef int32_t Totals __attribute__((vector_size(kShort * sizeof(int32_t))));
+    Sums sum{};
+    Codes v;
     for (size_t z = 0; z < w.planes; ++z) {
       for (size_t y = 0; y < w.rows; ++y) {
         const T* x = in + z * w.plane_stride + y * w.row_stride;
         for (size_t i = 0; i < w.columns; ++i, x += w.column_stride) {
           std::memcpy(&v, x, sizeof(v));
-          sum += __builtin_convertvector(v, Wide);
+          sum += __builtin_convertvector(v, Sums);
         }
       }
     }
-    typedef int32_t Whole __attribute__((vector_size(kShort * sizeof(int32_t))));
-    const Whole whole = __builtin_convertvector(sum, Whole);
-    std::memcpy(sums, &whole, sizeof(whole));
+    Totals totals;
+    std::memcpy(&totals, sums, sizeof(totals));
+    totals += __builtin_convertvector(sum, Totals);
+    std::memcpy(sums, &totals, sizeof(totals));
   }
-  static QNNRT_INLINE void Block(const T* in, const PoolWindow& w, const Rounding& rounding,
-                                 size_t n, T* out) {
-    S sum[kBlock];
-    for (size_t k = 0; k < n; ++k) sum[k] = 0;
+  template <typename Sum>
+  static QNNRT_INLINE void AddBlock(const T* in, const PoolWindow& w, size_t n, Sum* sums) {
+    for (size_t k = 0; k < n; ++k) sums[k] = 0;
     for (size_t z = 0; z < w.planes; ++z) {
       for (size_t y = 0; y < w.rows; ++y) {
         const T* x = in + z * w.plane_stride + y * w.row_stride;
         for (size_t i = 0; i < w.columns; ++i, x += w.column_stride) {
-          for (size_t k = 0; k < n; ++k) sum[k] = static_cast<S>(sum[k] + x[k]);
+          for (size_t k = 0; k < n; ++k) sums[k] = static_cast<Sum>(sums[k] + x[k]);
         }
       }
     }
-    const Rounding r = rounding;
-    for (size_t k = 0; k < n; ++k) out[k] = Round<T>(static_cast<int32_t>(sum[k]), r);
   }
   // Where the input has one channel, the pixels of a row lie together.
   static QNNRT_INLINE void One(const T* in, const PoolWindow& w, const Rounding& rounding, T* out) {
@@ -112,20 +167,16 @@ struct SumWindow {
 
 using SumFn = void (*)(const void*, const PoolWindow&, size_t, const Rounding&, void*);
 
-template <typename T>
-SumFn PickSum(size_t taps) {
-  using Narrow = std::conditional_t<std::is_signed_v<T>, int16_t, uint16_t>;
-  if (sizeof(T) == 1 && taps <= kNarrowTaps) return PickIsa<SumWindow<T, Narrow>>();
-  return PickIsa<SumWindow<T, int32_t>>();
-}
-
 // Null for 32 bits.
 SumFn PickSum(Qnn_DataType_t type, size_t taps) {
   return VisitCode(type, [taps](auto t) -> SumFn {
-    if constexpr (sizeof(t) > 2)
+    if constexpr (sizeof(t) > 2) {
       return nullptr;
-    else
-      return PickSum<decltype(t)>(taps);
+    } else {
+      using Window = SumWindow<decltype(t)>;
+      return taps <= Window::kMostTaps ? PickIsa<typename Window::template Of<true>>()
+                                       : PickIsa<typename Window::template Of<false>>();
+    }
   });
 }
 
@@ -144,7 +195,8 @@ class FixedSum final : public Kernel {
     char* out = static_cast<char*>(args.out[0]);
     const size_t channels = static_cast<size_t>(g_.channels);
     const size_t lines = static_cast<size_t>(g_.batch * g_.out[0] * g_.out[1]);
-    const size_t part = lines < static_cast<size_t>(4 * args.threads.limit()) ? kPart : channels;
+    const size_t threads = static_cast<size_t>(args.threads.limit());
+    const size_t part = threads > 1 && lines < 4 * threads ? kPart : channels;
     const size_t parts = channels == 0 ? 0 : (channels + part - 1) / part;
     const size_t work =
         static_cast<size_t>(g_.out[2] * g_.kernel[0] * g_.kernel[1] * g_.kernel[2]) *
