@@ -209,7 +209,8 @@ class GraphLowering(Scope):
             self.b.trace = None
         if trace is not None and kind is not None and calls == self.calls:
             with suppress(alike.NotAlike):
-                alike.keep(kind, alike.Recipe(self.b.ops[before:], results, inputs, trace))
+                recipe = alike.Recipe(given.op_type, self.b.ops, before, results, inputs, trace)
+                alike.keep(kind, recipe)
         self._give(given, results)
 
     def _alone(self, given: Written, inputs: list[Value | None]) -> bool:
