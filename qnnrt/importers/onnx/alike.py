@@ -71,12 +71,16 @@ def key_of(
         if v is None or v.count is not None or v.sizes is not None:
             return None
         return op, version, said, outputs, v.shape
-    small = all(v is None or _is_small(v.held) for v in inputs)
+    small = True
+    for v in inputs:
+        if v is not None and not _is_small(v.held):
+            small = False
+            break
     if not small and op in _FOLDED:
         return None
-    kinds: list[object] = []
     unread = not small and op in _UNREAD
-    view = op in _VIEWS
+    kinds: list[object] = []
+    tensors: list[object] = []
     for v in inputs:
         if v is None:
             kinds.append(None)
@@ -85,19 +89,21 @@ def key_of(
             return None
         held = v.held
         if held is None:
+            tensors.append(v.edge)
             kinds.append((v.shape, v.dtype, v.perm))
-        elif isinstance(held, Coded) or held.dtype.kind == "O":
+            continue
+        tensors.append(held)
+        if isinstance(held, Coded) or held.dtype.kind == "O":
             return None
-        elif unread or (view and not kinds and held.flags.c_contiguous):
+        if unread or (not kinds and op in _VIEWS and held.flags.c_contiguous):
             kinds.append((v.shape, v.dtype, v.perm, True))
-        elif held.nbytes <= _SMALL:
+        elif small or held.nbytes <= _SMALL:
             kinds.append((v.shape, v.dtype, v.perm, held.tobytes()))
         else:
             return None
-    if len(inputs) > 1:  # of two that are one tensor it would not be known which was meant
-        tensors = [v.edge or v.held for v in inputs if v is not None]
-        if not small and len(set(map(id, tensors))) != len(tensors):
-            return None
+    # Of two that are one tensor it would not be known which was meant.
+    if len(tensors) > 1 and not small and len(set(map(id, tensors))) != len(tensors):
+        return None
     return op, version, said, outputs, *kinds
 
 
