@@ -214,6 +214,39 @@ def test_moves_that_cancel_and_moves_that_do_not() -> None:
     _check(*built[::-1])
 
 
+def test_reshapes_that_wait_for_an_order(recipes: dict[Any, Any]) -> None:
+    """Of channels that a convolution leaves last: they are shuffled, or become columns."""
+    shuffle = [
+        node("Conv", ["x", "w"], ["a"]),
+        node("Reshape", ["a", "pairs"], ["b"]),
+        node("Transpose", ["b"], ["c"], perm=[0, 2, 1, 3, 4]),
+        node("Reshape", ["c", "image"], ["d"]),
+        node("Conv", ["d", "w"], ["e"]),
+        node("Reshape", ["e", "flat"], ["f"]),
+    ]
+    ends = [
+        [node("Relu", ["f"], ["y"])],
+        [node("Reshape", ["f", "image"], ["g"]), node("Conv", ["g", "w"], ["y"])],
+        [node("Reshape", ["f", "rows"], ["g"]), node("Mul", ["g", "f"], ["y"])],
+        [node("MatMul", ["f", "m"], ["y"])],
+        [node("Gemm", ["f", "n"], ["y"])],
+    ]
+
+    def model(end: list[onnx.NodeProto]) -> onnx.ModelProto:
+        constants = {
+            "w": _array(4, 4, 1, 1), "pairs": np.array([1, 2, 2, 2, 2]),
+            "image": np.array([1, 4, 2, 2]), "flat": np.array([1, -1]), "rows": np.array([16, 1]),
+            "m": _array(16, 3), "n": _array(16, 1),
+        }  # fmt: skip
+        nodes = [*shuffle, *end]
+        read = {name for n in nodes for name in n.input}
+        kept = {name: a for name, a in constants.items() if name in read}
+        return _model(nodes, ["y"], kept, {"x": (1, 4, 2, 2)})
+
+    _check(*(model(end) for end in ends for _ in range(2)))
+    assert "Gemm" not in {key[0] for key in recipes}  # whose weights are put into that order
+
+
 def test_shapes_that_are_computed(recipes: dict[Any, Any]) -> None:
     nodes = [
         node("Shape", ["x"], ["shape"]),

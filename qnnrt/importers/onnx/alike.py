@@ -53,8 +53,9 @@ _MOST, _LONGEST = 2048, 8
 
 #: What a reference is to: an input, what an input is a reshape of, something made before, a tensor
 #: of a constant input, a constant of the lowering's own, one that it computes of constant inputs,
-#: or the first input under another shape.
-_INPUT, _ORIGIN, _MADE, _STATIC, _OWN, _COMPUTED, _VIEW = range(7)
+#: the first input under another shape, what an input is a pending reshape of, or what that is a
+#: reshape of.
+_INPUT, _ORIGIN, _MADE, _STATIC, _OWN, _COMPUTED, _VIEW, _BASE, _BASE_ORIGIN = range(9)
 _Ref = tuple[int, Any] | tuple[int, Any, Any, Any]
 
 
@@ -85,9 +86,13 @@ def key_of(
         if v is None:
             kinds.append(None)
             continue
-        if v.base is not None or v.count is not None or v.sizes is not None:
+        if v.count is not None or v.sizes is not None:
             return None
-        held = v.held
+        held, base = v.held, v.base
+        if base is not None:
+            tensors.append(base.edge)
+            kinds.append((v.shape, v.dtype, base.shape, base.perm))
+            continue
         if held is None:
             tensors.append(v.edge)
             kinds.append((v.shape, v.dtype, v.perm))
@@ -176,6 +181,8 @@ class Recipe:
                 return inputs[ref[1]].edge  # type: ignore[union-attr]
             if ref[0] == _MADE:
                 return made[ref[1]]
+            if ref[0] == _BASE:
+                return inputs[ref[1]].base.edge  # type: ignore[union-attr]
             return b.edge(_constant(ref, inputs, computed))
 
         for step in self._steps:
@@ -230,6 +237,10 @@ def _earlier(ref: _Ref, inputs: Sequence[Value | None], values: Sequence[Value])
         return _constant(ref, inputs)
     v = inputs[ref[1]]
     assert v is not None
+    if what in (_BASE, _BASE_ORIGIN):
+        v = v.base
+        assert v is not None
+        return v.of or v if what == _BASE_ORIGIN else v
     return v.of or v if what == _ORIGIN else v
 
 
@@ -249,6 +260,8 @@ class _References:
             self._known[v] = _INPUT, i
             if v.edge is not None:
                 self._edges[v.edge] = _INPUT, i
+            if v.base is not None and v.base.edge is not None:
+                self._known[v.base] = self._edges[v.base.edge] = _BASE, i
         self._count = 0
 
     def step(self, op: Op) -> tuple[Any, ...]:
@@ -341,6 +354,10 @@ class _References:
 
     def _origin(self, v: Value) -> _Ref:
         for i, given in enumerate(self._inputs):
-            if given is not None and v is (given.of or given):
+            if given is None:
+                continue
+            if v is (given.of or given):
                 return _ORIGIN, i
+            if given.base is not None and v is (given.base.of or given.base):
+                return _BASE_ORIGIN, i
         return self.value(v)

@@ -465,6 +465,7 @@ class Builder:
         base = v.base
         if base is None or v.rank != 2:
             return None
+        self.not_alike()  # the consumer permutes a constant by what comes back
         groups = blocks(base.shape, v.shape)
         if groups is None:
             return None
