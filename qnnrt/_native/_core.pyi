@@ -35,6 +35,10 @@ def protobuf_fields(
 def onnx_node(
     message: bytes,
 ) -> tuple[list[str], list[str], str, str, str, str, bytes] | None: ...
+def onnx_tensor(message: bytes) -> tuple[tuple[int, ...], int, int, int] | None: ...
+def onnx_constant(
+    message: bytes,
+) -> tuple[str, str, str, tuple[tuple[int, ...], int, int, int]] | None: ...
 
 # ---- memory
 

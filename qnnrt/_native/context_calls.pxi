@@ -169,7 +169,7 @@ cdef class ContextCalls(Provider):
         self._need(<void*>self._fn.graphAddNode, "graph_addNode")
         with nogil:
             code = self._fn.graphAddNode(h, op._c)
-        self._check(code, "graph", "graphAddNode", _op_text(op))
+        self._check(code, "graph", "graphAddNode", _op_text(op) if code else "")
 
     def graph_finalize(self, graph, profile=0, signal=0) -> None:
         cdef Qnn_GraphHandle_t h = _pointer(graph)
@@ -213,7 +213,7 @@ cdef class ContextCalls(Provider):
         else:
             with nogil:
                 code = self._fn.tensorCreateGraphTensor(h, &tensor._t)
-        self._check(code, "tensor", "tensorCreateGraphTensor", tensor.name)
+        self._check(code, "tensor", "tensorCreateGraphTensor", tensor.name if code else "")
         return lend
 
     def tensor_create_context_tensor(self, context, Tensor tensor not None) -> None:

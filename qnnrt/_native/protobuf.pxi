@@ -112,3 +112,128 @@ def onnx_node(bytes message not None):
             return None
         at += size
     return inputs, outputs, name, op, domain, overload, message[first:after]
+
+
+cdef tuple _raw_tensor(const uint8_t* data, Py_ssize_t at, Py_ssize_t end):
+    """Of a serialized TensorProto: sizes, element type, where its raw data begins and ends. None
+    where it has anything else than these, a name and a remark."""
+    cdef int64_t tag, number, element = 0
+    cdef Py_ssize_t begin = -1, stop = 0, packed
+    cdef list dims = []
+    while at < end:
+        tag = _varint(data, &at, end)
+        if tag == 1 << 3 or tag == 2 << 3:
+            number = _varint(data, &at, end)
+            if number < 0:
+                return None
+            if tag == 2 << 3:
+                element = number
+            else:
+                dims.append(number)
+            continue
+        if tag < 0 or tag & 7 != 2:  # not a text or bytes
+            return None
+        number = _varint(data, &at, end)
+        if number < 0 or number > end - at:
+            return None
+        packed = at + number
+        tag >>= 3
+        if tag == 1:
+            while at < packed:
+                number = _varint(data, &at, packed)
+                if number < 0:
+                    return None
+                dims.append(number)
+        elif tag == 9:
+            if begin >= 0:
+                return None
+            begin, stop = at, packed
+        elif tag != 8 and tag != 12:
+            return None
+        at = packed
+    return None if begin < 0 else (tuple(dims), element, begin, stop)
+
+
+def onnx_tensor(bytes message not None):
+    """A serialized TensorProto of raw data: its sizes, its element type, and where in the message
+    the data begins and ends.
+
+    None for one that has other fields than these, a name and a remark, or that is not written as
+    protobuf writes it.
+    """
+    return _raw_tensor(<const uint8_t*><const char*>message, 0, len(message))
+
+
+def onnx_constant(bytes message not None):
+    """A serialized NodeProto of a Constant that gives the tensor of raw data which it holds: its
+    name, the names of its output and domain, and what `onnx_tensor` gives.
+
+    None for any other node.
+    """
+    cdef const uint8_t* data = <const uint8_t*><const char*>message
+    cdef Py_ssize_t end = len(message), at = 0, stop, inner = 0, last = 0
+    cdef int64_t tag, size
+    cdef int number, seen = 0
+    cdef str name = "", domain = "", text
+    cdef object output = None
+    while at < end:
+        tag = _varint(data, &at, end)
+        if tag < 0 or tag & 7 != 2:
+            return None
+        size = _varint(data, &at, end)
+        if size < 0 or size > end - at:
+            return None
+        stop = at + size
+        number = <int>(tag >> 3) if tag >> 3 < 16 else 0
+        if number == 5:
+            if last:
+                return None
+            inner, last = at, stop
+        elif number == 2 or number == 3 or number == 4 or number == 7:
+            try:
+                text = message[at:stop].decode("utf-8")
+            except UnicodeDecodeError:
+                return None
+            if number == 2:
+                if output is not None:
+                    return None
+                output = text
+            elif number == 3:
+                name = text
+            elif number == 7:
+                domain = text
+            elif text == "Constant":
+                seen |= 4
+        elif number != 6 and number != 9 and number != 10:  # a remark, metadata, devices
+            return None
+        at = stop
+    # The attribute: a name, a tensor, and that it is one.
+    at, end = inner, last
+    tensor = None
+    while at < end:
+        tag = _varint(data, &at, end)
+        size = _varint(data, &at, end)
+        if tag < 0 or size < 0:
+            return None
+        if tag == 20 << 3:  # 4 is TENSOR
+            if size != 4:
+                return None
+            seen |= 1
+            continue
+        if tag & 7 != 2 or size > end - at:
+            return None
+        stop = at + size
+        if tag >> 3 == 1:
+            if message[at:stop] != b"value":
+                return None
+            seen |= 2
+        elif tag >> 3 == 5 and tensor is None:
+            tensor = _raw_tensor(data, at, stop)
+            if tensor is None:
+                return None
+        elif tag >> 3 != 13:  # a remark
+            return None
+        at = stop
+    if seen != 7 or tensor is None or output is None:
+        return None
+    return name, output, domain, tensor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -43,6 +43,7 @@ TENSOR_TYPES: Final = {
     "static": abi.QNN_TENSOR_TYPE_STATIC,
     "null": abi.QNN_TENSOR_TYPE_NULL,
 }
+_INPUT, _OUTPUT, _STATE = (TENSOR_TYPES[f"app_{way}"] for way in ("write", "read", "readwrite"))
 #: Of qnnrt's backends those that may read constants in place, with strides; the Saver writes them
 #: down at once.
 _BORROWERS: Final = (
@@ -98,6 +99,8 @@ class Graph(Owner):
         self.context = context
         self.name = name
         self._library = context._library
+        self._borrows = self._library.backend_id in _BORROWERS
+        self._is_ours = self._borrows and self._library.has_extensions
         self._allows_none = self._library.backend_id == abi.QNN_BACKEND_ID_LPAI
         self.tensors: dict[str, Tensor] = {}
         self.inputs: list[Tensor] = []
@@ -148,37 +151,63 @@ class Graph(Owner):
             dtype, data, quantization = _four_bits(dtype, data, quantization)
         code = data_type(dtype, quantization is not None)
         kind = choice("type", type, TENSOR_TYPES)
-        if isinstance(data, np.ndarray) and not self._takes_strides(data, shape, code):
+        if (
+            isinstance(data, np.ndarray)
+            and not data.flags.c_contiguous
+            and not self._takes_strides(data, shape, code)
+        ):
             data = np.ascontiguousarray(data)
-        tensor = _core.Tensor(
+        return self._create(
             name,
             tuple(map(int, shape)),
             code,
             kind,
+            data,
+            quantization,
+            choice("mem_type", mem_type, MEM_TYPES),
+            None if isinstance(dtype, str) and dtype == "STRING" else numpy_dtype(code),
+            copy,
+        )
+
+    def _create(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        code: int,
+        kind: int,
+        data: Any,
+        quantization: Any,
+        mem_type: int,
+        dtype: Any,
+        copy: bool,
+    ) -> Tensor:
+        """``add_tensor`` with everything as the C API has it."""
+        tensor = _core.Tensor(
+            name,
+            shape,
+            code,
+            kind,
             data=data,
             quantization=quantization,
-            mem_type=choice("mem_type", mem_type, MEM_TYPES),
-            dtype=None if isinstance(dtype, str) and dtype == "STRING" else numpy_dtype(code),
+            mem_type=mem_type,
+            dtype=dtype,
         )
-        lend = not copy and self._library.backend_id in _BORROWERS
+        lend = not copy and self._borrows
         if self._library.tensor_create_graph_tensor(self.handle, tensor, lend):
             self.context._lent.setdefault(self.name, []).append(tensor)
         self.tensors[name] = tensor
-        if kind == TENSOR_TYPES["app_write"]:
+        if kind == _INPUT:
             self.inputs.append(tensor)
-        elif kind == TENSOR_TYPES["app_read"]:
+        elif kind == _OUTPUT:
             self.outputs.append(tensor)
-        elif kind == TENSOR_TYPES["app_readwrite"]:
+        elif kind == _STATE:
             self.states.append(tensor)
         return tensor
 
     def _takes_strides(self, data: np.ndarray, shape: Sequence[int], code: int) -> bool:
-        """Whether the data lies as rows, or the backend makes rows of it: others' do not."""
-        if data.flags.c_contiguous:
-            return True
+        """Whether the backend makes rows of data that does not lie as rows: others' do not."""
         return (
-            self._library.has_extensions
-            and self._library.backend_id in _BORROWERS
+            self._is_ours
             and data.shape == tuple(shape)
             and data.dtype == numpy_dtype(code)
             and not any(stride % data.itemsize for stride in data.strides)
@@ -230,17 +259,22 @@ class Graph(Owner):
             GraphError, OpPackageError: the backend does not take it.
         """
         self.context.backend.use_package(package)
+        given: Iterable[Any] = ()
+        if params:
+            given = params_of(params, None if self._is_ours else self._parameter(name))
+        op = _core.Op(name, package, type, given, inputs, outputs)
+        self._library.graph_add_node(self.handle, op)
 
-        handle = self.handle
+    def _parameter(self, node: str) -> Callable[[str, np.ndarray], Tensor]:
+        """What makes a parameter that is an array a tensor of the graph, as QNN says. Backends of
+        this package take its elements with the node."""
 
         def make(param: str, array: np.ndarray) -> Tensor:
-            tensor = static_tensor(f"{name}.{param}", array)
-            self._library.tensor_create_graph_tensor(handle, tensor)
+            tensor = static_tensor(f"{node}.{param}", array)
+            self._library.tensor_create_graph_tensor(self.handle, tensor)
             return tensor
 
-        given = params_of(params, make) if params else ()
-        op = _core.Op(name, package, type, given, inputs, outputs)
-        self._library.graph_add_node(handle, op)
+        return make
 
     def finalize(self, profile: Profile | None = None, signal: Signal | None = None) -> None:
         """Check, optimise and plan the graph: afterwards it can only be executed."""

@@ -15,13 +15,17 @@ Tensor: TypeAlias = _core.Tensor
 _INT64 = np.dtype(np.int64)
 
 
+#: Of scalars that most parameters are.
+_CODES = {t: data_type(np.dtype(t)) for t in (np.uint32, np.int32, np.float32, np.bool_)}
+
+
 def params_of(params: Mapping[str, Any] | None, make: Callable[[str, Any], Tensor] | None) -> Any:
     """Op parameters as ``_core.Op`` takes them; ``make`` turns an array into a static tensor."""
+    make = static_tensor if make is None else make
     for name, value in (params or {}).items():
-        if isinstance(value, np.generic):
-            yield (name, data_type(value.dtype), value.item())
-        elif isinstance(value, _core.Tensor):
-            yield (name, value)
+        code = _CODES.get(type(value))
+        if code is not None:
+            yield (name, code, value.item())
         elif isinstance(value, (np.ndarray, list, tuple)):
             array = np.asarray(value)
             if array.dtype == _INT64:  # from a list of Python ints
@@ -30,9 +34,11 @@ def params_of(params: Mapping[str, Any] | None, make: Callable[[str, Any], Tenso
                     array = narrow
             if not array.flags.c_contiguous or not array.ndim:
                 array = np.ascontiguousarray(array)
-            if make is None:
-                make = static_tensor
             yield (name, make(name, array))
+        elif isinstance(value, np.generic):
+            yield (name, data_type(value.dtype), value.item())
+        elif isinstance(value, _core.Tensor):
+            yield (name, value)
         else:
             yield (name, *_scalar(value))
 

@@ -9,12 +9,13 @@ from typing import Final
 import numpy as np
 
 from ..abi import constants as abi
+from ..dtypes import data_type, numpy_dtype
 from ..errors import ModelError
 from ..model import BinaryGraph, ContextBinary, Model, ModelLibrary
 from ..model.mapped import is_mapped
 from ..qnn.backend import Backend
 from ..qnn.context import Context
-from ..qnn.graph import Graph
+from ..qnn.graph import MEM_TYPES, TENSOR_TYPES, Graph
 from ..quantization import dequantize, unpacked
 from .options import Choice, Options
 from .policies import MemoryPolicy
@@ -81,18 +82,25 @@ def add_model(
         used.update(node.inputs)
         used.update(node.outputs)
     used.discard("")
+    native, raw = TENSOR_TYPES["native"], MEM_TYPES["raw"]
     for name in (*model.inputs, *outputs, *sorted(used - types.keys())):
         t = model.tensors[name]
-        kind = types.get(name, "native" if t.data is None else "static")
-        moves = consume and t.data is not None and not is_mapped(t.data)
+        data = t.data
+        kind = types.get(name)
+        if kind is None and data is None and t.quantization is None:  # as most are
+            code = data_type(t.dtype)
+            shape, dtype = tuple(map(int, t.shape)), numpy_dtype(code)
+            graph._create(name, shape or scalar, code, native, None, None, raw, dtype, True)
+            continue
+        moves = consume and data is not None and not is_mapped(data)
         tensor = graph.add_tensor(
             name,
             t.shape or scalar,
             t.dtype,
-            type=kind,
-            data=t.data,
+            type=kind or ("native" if data is None else "static"),
+            data=data,
             quantization=t.quantization,
-            mem_type=prepare[name] if name in types else "raw",
+            mem_type=prepare[name] if kind is not None else "raw",
             copy=moves,
         )
         if moves:

@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 
 from qnnrt._native import _core
 from qnnrt.importers.onnx.checks import attributes_of
-from qnnrt.importers.onnx.written import Written
+from qnnrt.importers.onnx.written import Written, raw_array
 
 
 def _nodes() -> list[onnx.NodeProto]:
@@ -27,6 +27,9 @@ def _nodes() -> list[onnx.NodeProto]:
         helper.make_node("LeakyRelu", ["x"], ["y"], alpha=0.5, domain="ai.onnx", overload="o"),
         helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body),
         helper.make_node("Constant", [], ["y"], value=numpy_helper.from_array(np.ones(3))),
+        helper.make_node("Constant", [], ["y"], value=numpy_helper.from_array(np.ones(5000))),
+        helper.make_node("Constant", [], ["y"], value=helper.make_tensor("t", 1, [2], [1, 2])),
+        helper.make_node("Constant", [], ["y"], value_float=1.0),
         helper.make_node("Other", ["x"], ["y"], value=numpy_helper.from_array(np.ones(3))),
         helper.make_node("Dropout", ["x"], ["y"], a=[1], b=b"", c=["t", "u"], d=[0.5]),
         marked,
@@ -49,6 +52,77 @@ def test_what_is_taken_out_is_what_protobuf_gives(proto: onnx.NodeProto) -> None
         held = [a for a in proto.attribute if a.HasField("t")]
         assert found.tensors == [a.t for a in held]
         assert found.graphs == [a.g for a in proto.attribute if a.HasField("g")]
+
+
+def test_tensors_of_raw_data_are_read_as_by_onnx() -> None:
+    tensors = [
+        numpy_helper.from_array(array, "t")
+        for array in (
+            np.float32(3), np.arange(6, dtype=np.int64).reshape(1, 2, 3), np.zeros((0, 4), np.int8),
+            np.ones((40, 200), np.float16), np.array([True, False]),
+        )
+    ]  # fmt: skip
+    tensors[1].doc_string = "a remark"
+    for tensor in tensors:
+        message = tensor.SerializeToString()
+        array = raw_array(message, _core.onnx_tensor(message))
+        constant = Written(helper.make_node("Constant", [], ["y"], value=tensor)).value
+        wanted = numpy_helper.to_array(tensor)
+        for found in (array, constant):
+            if wanted.size or found is not None:  # numpy makes no array of no bytes
+                assert found is not None
+                assert found.dtype == wanted.dtype
+                np.testing.assert_array_equal(found, wanted)
+
+
+def _tensor(**fields: object) -> onnx.TensorProto:
+    return onnx.TensorProto(**{"dims": [1], "data_type": 1, "raw_data": b"1234", **fields})
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        _tensor(dims=[2]),
+        _tensor(dims=[-1]),
+        _tensor(raw_data=b"123"),
+        _tensor(raw_data=b"1" * 20001, dims=[5000]),
+        _tensor(data_type=onnx.TensorProto.STRING),
+        _tensor(data_type=onnx.TensorProto.INT4),
+        _tensor(data_location=onnx.TensorProto.EXTERNAL),
+        _tensor(float_data=[1.0]),
+        _tensor(segment=onnx.TensorProto.Segment(begin=0, end=1)),
+        onnx.TensorProto(dims=[1], data_type=1, float_data=[1.0]),
+        onnx.TensorProto(),
+    ],
+)
+def test_other_tensors_are_left_to_protobuf(tensor: onnx.TensorProto) -> None:
+    message = tensor.SerializeToString()
+    assert raw_array(message, _core.onnx_tensor(message)) is None
+    assert Written(helper.make_node("Constant", [], ["y"], value=tensor)).value is None
+
+
+def test_a_constant_that_is_more_than_its_tensor_is_left_to_protobuf() -> None:
+    good = helper.make_node("Constant", [], ["y"], name="n", value=_tensor())
+    message = good.SerializeToString()
+    at = message.index(b"1234")
+    assert _core.onnx_constant(message) == ("n", "y", "", ((1,), 1, at, at + 4))
+    for change in (
+        lambda n: n.input.append("x"),
+        lambda n: n.output.append("z"),
+        lambda n: n.ClearField("output"),
+        lambda n: n.ClearField("attribute"),
+        lambda n: n.attribute.append(n.attribute[0]),
+        lambda n: setattr(n, "overload", "o"),
+        lambda n: setattr(n, "op_type", "Other"),
+        lambda n: setattr(n.attribute[0], "name", "values"),
+        lambda n: setattr(n.attribute[0], "type", onnx.AttributeProto.FLOAT),
+        lambda n: setattr(n.attribute[0], "ref_attr_name", "a"),
+        lambda n: setattr(n.attribute[0], "f", 1.0),
+    ):
+        other = onnx.NodeProto()
+        other.CopyFrom(good)
+        change(other)
+        assert _core.onnx_constant(other.SerializeToString()) is None
 
 
 def test_values_of_attributes_belong_to_the_node() -> None:
@@ -84,6 +158,8 @@ def test_damaged_bytes_are_read_within_their_bounds() -> None:
             if data:
                 data[rng.randrange(len(data))] = rng.randrange(256)
         damaged = bytes(data[: rng.randint(0, len(data))])
+        _core.onnx_constant(damaged)
+        _core.onnx_tensor(damaged)
         found = _core.onnx_node(damaged)
         if found is not None:
             read += 1

@@ -21,20 +21,30 @@ from .values import Builder, Trace, Value
 
 #: Operators whose lowering looks at nothing else.
 ALIKE: Final = {
-    "Abs", "Add", "And", "AveragePool", "Ceil", "Clip", "Concat", "Conv", "Cos", "Div", "Elu",
+    "Abs", "Add", "And", "AveragePool", "BatchNormalization", "Ceil", "Clip", "Concat",
+    "Conv", "ConvTranspose", "Cos", "DepthToSpace", "Div", "Elu",
     "Equal", "Erf", "Exp", "Flatten", "Floor", "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool",
     "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "LeakyRelu", "Less", "LessOrEqual",
     "Log", "LogSoftmax", "LRN", "MatMul", "Max", "MaxPool", "Mean", "Min", "Mish", "Mul", "Neg",
     "Not", "Or", "Pad", "Pow", "PRelu", "Reciprocal", "ReduceMax", "ReduceMean", "ReduceMin",
     "ReduceProd", "ReduceSum", "Relu", "Reshape", "Round", "Selu", "Sigmoid", "Sign", "Sin",
     "Slice", "Softmax", "Softplus", "Softsign", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Swish",
-    "Tanh", "Unsqueeze", "Where", "Xor",
+    "Tanh", "Transpose", "Unsqueeze", "Where", "Xor",
+    "LayerNormalization", "RMSNormalization", "Shape", "Size", "SpaceToDepth",
+    # of small constants alone
+    "Cast", "Expand", "Gather", "Identity", "Range",
 }  # fmt: skip
+#: Of these, operators that are alike only where all inputs are small constants.
+_FOLDED: Final = {"Cast", "Expand", "Gather", "Identity", "Range"}
+#: Operators that look at the shape of their input, and at nothing else.
+_MEASURES: Final = {"Shape", "Size"}
+#: Operators that give the elements of their first input another shape.
+_VIEWS: Final = {"Flatten", "Reshape", "Squeeze", "Unsqueeze"}
 #: Of these, operators that do not look at the elements of any constant.
 _UNREAD: Final = {
-    "Add", "And", "Concat", "Conv", "Div", "Equal", "Gemm", "Greater", "GreaterOrEqual", "Less",
-    "LessOrEqual", "MatMul", "Max", "Mean", "Min", "Mul", "Or", "PRelu", "Sub", "Sum", "Where",
-    "Xor",
+    "Add", "And", "BatchNormalization", "Concat", "Conv", "ConvTranspose", "Div", "Equal", "Gemm",
+    "Greater", "GreaterOrEqual", "LayerNormalization", "Less", "LessOrEqual", "MatMul", "Max",
+    "Mean", "Min", "Mul", "Or", "PRelu", "RMSNormalization", "Sub", "Sum", "Where", "Xor",
 }  # fmt: skip
 #: Constants of up to so many bytes are known by their elements.
 _SMALL: Final = 64
@@ -42,8 +52,10 @@ _SMALL: Final = 64
 _MOST, _LONGEST = 2048, 8
 
 #: What a reference is to: an input, what an input is a reshape of, something made before, a tensor
-#: of a constant input, or a constant of the lowering's own.
-_INPUT, _ORIGIN, _MADE, _STATIC, _OWN = range(5)
+#: of a constant input, a constant of the lowering's own, one that it computes of constant inputs,
+#: the first input under another shape, what an input is a pending reshape of, or what that is a
+#: reshape of.
+_INPUT, _ORIGIN, _MADE, _STATIC, _OWN, _COMPUTED, _VIEW, _BASE, _BASE_ORIGIN = range(9)
 _Ref = tuple[int, Any] | tuple[int, Any, Any, Any]
 
 
@@ -55,30 +67,54 @@ def key_of(
     op: str, version: int, said: object, inputs: Sequence[Value | None], outputs: int
 ) -> tuple[object, ...] | None:
     """What decides what a node of `ALIKE` becomes; None where more than this does."""
+    if op in _MEASURES:
+        v = inputs[0] if inputs else None
+        if v is None or v.count is not None or v.sizes is not None:
+            return None
+        return op, version, said, outputs, v.shape
+    small = True
+    for v in inputs:
+        if v is not None and not _is_small(v.held):
+            small = False
+            break
+    if not small and op in _FOLDED:
+        return None
+    unread = not small and op in _UNREAD
     kinds: list[object] = []
-    unread = op in _UNREAD
+    tensors: list[object] = []
     for v in inputs:
         if v is None:
             kinds.append(None)
             continue
-        if v.base is not None or v.count is not None or v.sizes is not None:
+        if v.count is not None or v.sizes is not None:
             return None
-        held = v.held
+        held, base = v.held, v.base
+        if base is not None:
+            tensors.append(base.edge)
+            kinds.append((v.shape, v.dtype, base.shape, base.perm))
+            continue
         if held is None:
+            tensors.append(v.edge)
             kinds.append((v.shape, v.dtype, v.perm))
-        elif isinstance(held, Coded) or held.dtype.kind == "O":
+            continue
+        tensors.append(held)
+        if isinstance(held, Coded) or held.dtype.kind == "O":
             return None
-        elif unread:
+        if unread or (not kinds and op in _VIEWS and held.flags.c_contiguous):
             kinds.append((v.shape, v.dtype, v.perm, True))
-        elif held.nbytes <= _SMALL:
+        elif small or held.nbytes <= _SMALL:
             kinds.append((v.shape, v.dtype, v.perm, held.tobytes()))
         else:
             return None
-    if len(inputs) > 1:  # of two that are one tensor it would not be known which was meant
-        tensors = [v.edge or v.held for v in inputs if v is not None]
-        if len(set(map(id, tensors))) != len(tensors):
-            return None
+    # Of two that are one tensor it would not be known which was meant.
+    if len(tensors) > 1 and not small and len(set(map(id, tensors))) != len(tensors):
+        return None
     return op, version, said, outputs, *kinds
+
+
+def _is_small(held: object) -> bool:
+    """Whether it is a constant that is known by its elements."""
+    return isinstance(held, np.ndarray) and held.nbytes <= _SMALL and held.dtype.kind != "O"
 
 
 _RECIPES: dict[tuple[object, ...], Recipe] = {}
@@ -98,46 +134,65 @@ def keep(key: tuple[object, ...], recipe: Recipe) -> None:
 class Recipe:
     """The operations of a node, with references in place of tensors.
 
-    Raises `NotAlike` where a tensor comes from somewhere else.
+    `start` is how many operations there were before it. Raises `NotAlike` where a tensor comes from
+    somewhere else.
     """
 
-    __slots__ = ("_ops", "_results", "_values")
+    __slots__ = ("_computed", "_results", "_steps", "_values")
 
     def __init__(
         self,
+        op: str,
         ops: Sequence[Op],
+        start: int,
         results: Sequence[object],
         inputs: Sequence[Value | None],
         trace: Trace,
     ) -> None:
-        if trace.lost or len(ops) > _LONGEST:
+        if trace.lost or len(ops) - start > _LONGEST:
             raise NotAlike
-        found = _References(inputs, trace)
-        self._ops = []
-        for op in ops:
-            read = [None if edge is None else found.edge(edge) for edge in op.inputs]
-            made = [found.made(edge) for edge in op.outputs]
-            self._ops.append((op.type, read, made, _own(op.params)))
+        found = _References(inputs, trace, op in _VIEWS)
+        # Operations, and moves of tensors, which make those that they need: (None, what, order).
+        self._steps: list[tuple[Any, ...]] = []
+        at = start
+        for begin, end, edge, relative, out in trace.moves:
+            self._steps += map(found.step, ops[at:begin])
+            at = end
+            if not found.moved(edge, relative, out):
+                self._steps.append((None, found.edge(edge), relative))
+                found.move(edge, relative, out)
+        self._steps += map(found.step, ops[at:])
         self._results = [None if v is None else found.value(v) for v in results]
         self._values = found.values
+        self._computed = found.computed
 
     def follow(self, b: Builder, inputs: Sequence[Value | None]) -> list[Value | None]:
         """The results of another node of the same kind."""
+        computed = [
+            function(*[inputs[i].held for i in given])  # type: ignore[union-attr]
+            for function, given in self._computed
+        ]
         made: list[Edge] = []
-        for type_, refs, outputs, params in self._ops:
-            read: list[Edge | None] = []
-            for ref in refs:
-                if ref is None:
-                    read.append(None)
-                elif ref[0] == _INPUT:
-                    read.append(inputs[ref[1]].edge)  # type: ignore[union-attr]
-                elif ref[0] == _MADE:
-                    read.append(made[ref[1]])
-                else:
-                    read.append(b.edge(_constant(ref, inputs)))
+
+        def read(ref: _Ref | None) -> Edge | None:
+            if ref is None:
+                return None
+            if ref[0] == _INPUT:
+                return inputs[ref[1]].edge  # type: ignore[union-attr]
+            if ref[0] == _MADE:
+                return made[ref[1]]
+            if ref[0] == _BASE:
+                return inputs[ref[1]].base.edge  # type: ignore[union-attr]
+            return b.edge(_constant(ref, inputs, computed))
+
+        for step in self._steps:
+            if step[0] is None:
+                made.append(b.move(read(step[1]), step[2]))  # type: ignore[arg-type]
+                continue
+            type_, refs, outputs, params = step
             edges = [Edge(shape, dtype) for shape, dtype in outputs]
+            b.add(Op(type_, [read(ref) for ref in refs], [*edges], _own(params), b.scope))
             made += edges
-            b.add(Op(type_, read, [*edges], _own(params), b.scope))
         values: list[Value] = []
         for shape, dtype, edge, perm, of, base in self._values:
             v = Value(shape, dtype, None, perm)
@@ -156,11 +211,14 @@ def _own(params: dict[str, Any]) -> dict[str, Any]:
     return {k: v.copy() if type(v) is np.ndarray else v for k, v in params.items()}
 
 
-def _constant(ref: _Ref, inputs: Sequence[Value | None]) -> Value:
+def _constant(ref: _Ref, inputs: Sequence[Value | None], computed: Sequence[Any] = ()) -> Value:
     """A constant in an order."""
     what, which, shape, perm = ref  # type: ignore[misc]
     if what == _OWN:
         return Value(which.shape, which.dtype, None, perm, which.copy())
+    if what == _COMPUTED:
+        array = computed[which][shape]
+        return Value(array.shape, array.dtype, None, perm, array)
     source = inputs[which]
     assert source is not None
     assert isinstance(source.held, np.ndarray)
@@ -172,35 +230,64 @@ def _constant(ref: _Ref, inputs: Sequence[Value | None]) -> Value:
 
 
 def _earlier(ref: _Ref, inputs: Sequence[Value | None], values: Sequence[Value]) -> Value:
-    if ref[0] == _MADE:
+    what = ref[0]
+    if what == _MADE:
         return values[ref[1]]
+    if what in (_OWN, _VIEW):
+        return _constant(ref, inputs)
     v = inputs[ref[1]]
     assert v is not None
-    return v.of or v if ref[0] == _ORIGIN else v
+    if what in (_BASE, _BASE_ORIGIN):
+        v = v.base
+        assert v is not None
+        return v.of or v if what == _BASE_ORIGIN else v
+    return v.of or v if what == _ORIGIN else v
 
 
 class _References:
     """Places of what a lowering read and made."""
 
-    def __init__(self, inputs: Sequence[Value | None], trace: Trace) -> None:
-        self._inputs, self._trace = inputs, trace
+    def __init__(self, inputs: Sequence[Value | None], trace: Trace, view: bool) -> None:
+        self._inputs, self._trace, self._view = inputs, trace, view
         self.values: list[tuple[Any, ...]] = []
+        self.computed: list[tuple[Any, tuple[int, ...]]] = []
         self._known: dict[Value, _Ref] = {}
         self._edges: dict[Edge, _Ref] = {}
+        self._moved: dict[tuple[Edge, Any], Edge] = {}
         for i, v in enumerate(inputs):
             if v is None:
                 continue
             self._known[v] = _INPUT, i
             if v.edge is not None:
                 self._edges[v.edge] = _INPUT, i
+            if v.base is not None and v.base.edge is not None:
+                self._known[v.base] = self._edges[v.base.edge] = _BASE, i
         self._count = 0
 
-    def made(self, edge: Edge | None) -> tuple[Any, np.dtype]:
+    def step(self, op: Op) -> tuple[Any, ...]:
+        """An operation."""
+        read = [None if edge is None else self.edge(edge) for edge in op.inputs]
+        return op.type, read, [self._made(edge) for edge in op.outputs], _own(op.params)
+
+    def _made(self, edge: Edge | None) -> tuple[Any, np.dtype]:
         if edge is None or edge.data is not None or edge.quantization is not None or edge.scalar:
             raise NotAlike
         self._edges[edge] = _MADE, self._count
         self._count += 1
         return edge.shape, edge.dtype
+
+    def moved(self, edge: Edge, relative: Any, out: Edge) -> bool:
+        """Whether a tensor was put into this order before."""
+        return self._moved.get((edge, relative)) is out
+
+    def move(self, edge: Edge, relative: Any, out: Edge) -> None:
+        """A tensor in another order. Where that is one that is known by itself, it would be by
+        chance: elsewhere it may be another."""
+        if out in self._edges:
+            raise NotAlike
+        self._moved[edge, relative] = out
+        self._edges[out] = _MADE, self._count
+        self._count += 1
 
     def edge(self, edge: Edge) -> _Ref:
         """Of what an operation reads."""
@@ -221,15 +308,40 @@ class _References:
                 return _STATIC, i, None, v.perm
             if given is root:
                 return _STATIC, i, v.shape, v.perm
-        if not isinstance(v.held, np.ndarray) or v.held.nbytes > _SMALL:
+        for c, (function, given_, index) in self._trace.computed.items():
+            if c is root:
+                raise NotAlike
+            if c.statics is v.statics:
+                return _COMPUTED, self._computation(function, given_), index, v.perm
+        return self._owned(v, v.perm)
+
+    def _computation(self, function: Any, given: Sequence[Value]) -> int:
+        refs = [self._known.get(v, (_MADE, 0)) for v in given]
+        if any(what != _INPUT for what, *_ in refs):
             raise NotAlike
-        return _OWN, v.held.copy(), None, v.perm
+        computation = function, tuple(ref[1] for ref in refs)
+        if computation not in self.computed:
+            self.computed.append(computation)
+        return self.computed.index(computation)
+
+    @staticmethod
+    def _owned(v: Value, perm: Any) -> _Ref:
+        """A constant that nothing but the kind of the node decides."""
+        if not isinstance(v.held, np.ndarray) or v.held.nbytes > _SMALL or v.held.dtype.kind == "O":
+            raise NotAlike
+        return _OWN, v.held.copy(), None, perm
 
     def value(self, v: object) -> _Ref:
         """Of a result, or what that is made of."""
-        if not isinstance(v, Value) or v.held is not None or v.count is not None:
+        if not isinstance(v, Value) or v.count is not None:
             raise NotAlike
         found = self._known.get(v)
+        if found is None and v.held is not None:
+            first = self._inputs[0] if self._view else None
+            if first is None or first.held is None:
+                found = self._known[v] = self._owned(v, v.perm)
+            else:
+                found = self._known[v] = _VIEW, 0, v.shape, v.perm
         if found is None:
             edge = None if v.edge is None else self._edges.get(v.edge)
             if (v.edge is not None and edge is None) or v.sizes is not None:
@@ -242,6 +354,10 @@ class _References:
 
     def _origin(self, v: Value) -> _Ref:
         for i, given in enumerate(self._inputs):
-            if given is not None and v is (given.of or given):
+            if given is None:
+                continue
+            if v is (given.of or given):
                 return _ORIGIN, i
+            if given.base is not None and v is (given.base.of or given.base):
+                return _BASE_ORIGIN, i
         return self.value(v)

@@ -135,25 +135,29 @@ class GraphLowering(Scope):
         for index, node in enumerate(nodes):
             node.name = node.name or f"{node.op_type}_{index}"
             self.budget.step(node)
-            if not self._is_plain_constant(node, opsets):
+            tensor = self._plain_constant(node, opsets) if node.op_type == "Constant" else None
+            if tensor is None:
                 self.node(node, opsets)
-                continue
-            tensor = constant(array_of(node.tensors[0], self.where))
-            self.env.update(dict.fromkeys(node.output, tensor))
+            else:
+                self.env[node.output[0]] = constant(tensor)
 
-    def _is_plain_constant(self, node: Written, opsets: dict[str, int]) -> bool:
-        """Whether a node gives the one tensor that it holds. Some exports are full of such."""
-        return (
-            node.op_type == "Constant"
-            and node.names == ["value"]
+    def _plain_constant(self, node: Written, opsets: dict[str, int]) -> np.ndarray | None:
+        """The one tensor that a Constant holds and gives; None where it is another kind of node.
+        Some exports are full of such."""
+        if node.domain not in ("", "ai.onnx") or opsets.get("", 0) <= 0 or self.functions:
+            return None
+        if node.value is not None:
+            return node.value
+        if (
+            node.names == ["value"]
             and node.kinds == [onnx.AttributeProto.TENSOR]
             and (attribute := node.attribute[0]).HasField("t")
             and not attribute.ref_attr_name
             and len(node.tensors) == len(node.output) == 1
-            and node.domain in ("", "ai.onnx")
-            and opsets.get("", 0) > 0
-            and not (node.input or node.graphs or self.functions)
-        )
+            and not (node.input or node.graphs)
+        ):
+            return array_of(node.tensors[0], self.where)
+        return None
 
     def node(self, given: Written, opsets: dict[str, int]) -> None:
         name, domain = given.name, given.domain
@@ -209,7 +213,8 @@ class GraphLowering(Scope):
             self.b.trace = None
         if trace is not None and kind is not None and calls == self.calls:
             with suppress(alike.NotAlike):
-                alike.keep(kind, alike.Recipe(self.b.ops[before:], results, inputs, trace))
+                recipe = alike.Recipe(given.op_type, self.b.ops, before, results, inputs, trace)
+                alike.keep(kind, recipe)
         self._give(given, results)
 
     def _alone(self, given: Written, inputs: list[Value | None]) -> bool:

@@ -107,6 +107,7 @@ def conv_transpose(c: Lowering, n: OnnxNode) -> Value:
 def stuffed(c: Lowering, v: Value, steps: list[int]) -> Value:
     """`v` with steps - 1 zeros between the elements of each spatial dimension."""
     if v.data is not None:
+        c.b.not_alike()
         size = [(k - 1) * d + 1 for k, d in zip(v.shape[2:], steps, strict=True)]
         c.budget.array((*v.shape[:2], *size), v.dtype, "weights with zeros in between")
         full = np.zeros((*v.shape[:2], *size), v.dtype)

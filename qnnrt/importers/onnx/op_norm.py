@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ..shorthand import u32
@@ -22,9 +24,7 @@ def batch_normalization(c: Lowering, n: OnnxNode) -> Value:
     scale, bias, mean, variance = (n.input(i) for i in range(1, 5))
     x = c.b.channels_last(x)
     if all(v.is_const for v in (scale, bias, mean, variance)):
-        s, b, m, v = (p.const.astype(np.float64) for p in (scale, bias, mean, variance))
-        w = s / np.sqrt(v + epsilon)
-        parts = [constant(a.astype(x.dtype)) for a in (w, b - m * w)]
+        parts = c.b.computed(partial(_slope, epsilon, x.dtype), scale, bias, mean, variance)
         return c.b.op("Batchnorm", [x, *parts], x.shape, None, x.perm)
     dtype = x.dtype
     if {v.dtype for v in (scale, bias, mean, variance)} != {dtype}:
@@ -37,6 +37,17 @@ def batch_normalization(c: Lowering, n: OnnxNode) -> Value:
     along = (-1, *[1] * (x.rank - 2)) if x.rank > 1 else (1,)
     column = [c.b.reshape(p, (p.shape[0], *along[1:])) for p in (weight, offset)]
     return cast(c, add(c, mul(c, x, column[0]), column[1]), dtype)
+
+
+def _slope(
+    epsilon: float,
+    dtype: np.dtype,
+    *statistics: np.ndarray,
+) -> list[np.ndarray]:
+    """What a BatchNormalization multiplies by, and what it adds then."""
+    scale, bias, mean, variance = (a.astype(np.float64) for a in statistics)
+    w = scale / np.sqrt(variance + epsilon)
+    return [w.astype(dtype), (bias - mean * w).astype(dtype)]
 
 
 @lowers("InstanceNormalization", to="InstanceNorm")

@@ -135,6 +135,7 @@ def repeated(c: Lowering, x: Value, shape: Shape) -> Value:
 
 def broadcast_to(c: Lowering, x: Value, shape: Shape) -> Value:
     if x.data is not None:
+        c.b.not_alike()
         return constant(np.broadcast_to(x.data, shape))
     if x.rank < len(shape):
         x = c.b.reshape(x, (1,) * (len(shape) - x.rank) + x.shape)

@@ -13,6 +13,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import numpy_helper
 
+from ..._native import _core
 from ...errors import ModelError
 from ...model.mapped import MappedFile
 from ..budget import Budget
@@ -20,20 +21,10 @@ from ..guard import map_or_read, name_of, shortened
 from . import wire
 from .external import load_external
 from .order import in_order
-from .written import Written, parts, written
+from .written import ELEMENTS, Written, parts, raw_array, written
 
 #: The operator sets of the default domain that are understood.
 FIRST_OPSET = 7
-
-#: Element types whose raw data is an array as it lies.
-_PLAIN = {
-    number: np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
-    for number in map(
-        onnx.TensorProto.DataType.Value,
-        ("FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "BOOL", "FLOAT16",
-         "BFLOAT16", "DOUBLE", "UINT32", "UINT64"),
-    )
-}  # fmt: skip
 
 
 @dataclass
@@ -220,8 +211,9 @@ def tensors(model: onnx.ModelProto, nodes: list[Written]) -> Iterator[onnx.Tenso
         for attr in function.attribute_proto:
             parts(attr, graphs, found)
     for node in _all_nodes(model, nodes):
-        found += node.tensors
-        graphs += node.graphs
+        if node.value is None:
+            found += node.tensors
+            graphs += node.graphs
     for graph in graphs:
         yield from graph.initializer
         for sparse in graph.sparse_initializer:
@@ -260,12 +252,17 @@ def array_of(tensor: onnx.TensorProto, where: str, raw: memoryview | None = None
     """The elements of a TensorProto, whose raw data is `raw` if that is not in it. Raises
     `ModelError` when bytes and shape disagree."""
     try:
+        if raw is None and tensor.HasField("raw_data"):
+            message = tensor.SerializeToString()
+            array = raw_array(message, _core.onnx_tensor(message))
+            if array is not None:
+                return array
         dims = tuple(tensor.dims)
         if min(dims, default=0) < 0:
             raise ValueError("a dimension is negative")
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             raise ValueError("its data lies in a file of its own")
-        dtype = None if tensor.HasField("segment") else _PLAIN.get(tensor.data_type)
+        dtype = None if tensor.HasField("segment") else ELEMENTS.get(tensor.data_type)
         if dtype is not None and raw is None and tensor.HasField("raw_data"):
             return np.frombuffer(tensor.raw_data, dtype).reshape(dims)
         if raw is not None:

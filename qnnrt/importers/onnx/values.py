@@ -11,7 +11,7 @@ consumer says which order it needs; a fully connected layer permutes its weights
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -170,6 +170,10 @@ def blocks(a: Sequence[int], b: Sequence[int]) -> list[tuple[list[int], list[int
     return out
 
 
+#: Arrays of arrays, decided by these alone.
+Computation = Callable[..., Sequence[np.ndarray]]
+
+
 class Trace:
     """What a lowering of one node does with constants, see `alike`.
 
@@ -177,14 +181,20 @@ class Trace:
         lost: what was emitted before had a part in it.
         laid_out: the constants that tensors were made of.
         reshaped: constants, and those that they are reshapes of.
+        computed: constants, and what they are computed from: by which function, of which constants,
+            as which of its results.
+        moves: tensors that were put into another order: where the operations for it begin and end,
+            of what, how, and what that is then.
     """
 
-    __slots__ = ("laid_out", "lost", "reshaped")
+    __slots__ = ("computed", "laid_out", "lost", "moves", "reshaped")
 
     def __init__(self) -> None:
         self.lost = False
         self.laid_out: dict[Edge, Value] = {}
         self.reshaped: dict[Value, Value] = {}
+        self.computed: dict[Value, tuple[Computation, tuple[Value, ...], int]] = {}
+        self.moves: list[tuple[int, int, Edge, Perm, Edge]] = []
 
     def lay_out(self, v: Value, edge: Edge) -> None:
         # Small ones with the same elements are one tensor; those of another node may differ.
@@ -294,6 +304,21 @@ class Builder:
         edge = Edge(shape, codes.dtype, codes, quantization=held.quantization)
         return self.raw("Dequantize", [edge], [(shape, coded.dtype)])[0]
 
+    def computed(self, function: Computation, *given: Value) -> list[Value]:
+        """The constants that a function makes of the elements of constants. It reads nothing else
+        that differs between nodes with the same attributes, on tensors of the same shapes and
+        types."""
+        made = [constant(a) for a in function(*(v.const for v in given))]
+        if self.trace is not None:
+            for i, v in enumerate(made):
+                self.trace.computed[v] = function, given, i
+        return made
+
+    def not_alike(self) -> None:
+        """The lowering of this node makes a constant of others in a way that is not traced."""
+        if self.trace is not None:
+            self.trace.lost = True
+
     # ---- order of dimensions -------------------------------------------------------------------
 
     def with_perm(self, v: Value, perm: Perm) -> Value:
@@ -312,7 +337,7 @@ class Builder:
         if v.perm == perm:
             return v
         relative = tuple(v.perm.index(p) for p in perm)
-        return Value(v.shape, v.dtype, self._move(cast(Edge, v.edge), relative), perm)
+        return Value(v.shape, v.dtype, self.move(cast(Edge, v.edge), relative), perm)
 
     def plain(self, v: Value) -> Value:
         """`v` held in its logical order."""
@@ -339,15 +364,24 @@ class Builder:
         out_units = [i for i, d in enumerate(v.shape) if d == 1]
         return self._reshaped(moved, v.shape, (*out_units, *(d for g in order for d in g[1])))
 
-    def _move(self, edge: Edge, relative: Perm) -> Edge:
+    def move(self, edge: Edge, relative: Perm) -> Edge:
         """`edge` transposed by `relative`: through its origin, so that inverses cancel."""
         if relative == identity(len(relative)):
             return edge
-        if self.trace is not None:
-            self.trace.lost = True
+        if self.trace is None:
+            return self._moved_by(edge, relative)
+        begin = len(self.ops)
+        out = self._moved_by(edge, relative)
+        self.trace.moves.append((begin, len(self.ops), edge, relative, out))
+        return out
+
+    def _moved_by(self, edge: Edge, relative: Perm) -> Edge:
         if edge in self._origin:
             origin, first = self._origin[edge]
-            return self._move(origin, tuple(first[r] for r in relative))
+            relative = tuple(first[r] for r in relative)
+            if relative == identity(len(relative)):
+                return origin
+            return self._moved_by(origin, relative)
         key = (edge, relative)
         if key not in self._moved:
             shape = permuted(edge.shape, relative)
@@ -431,6 +465,7 @@ class Builder:
         base = v.base
         if base is None or v.rank != 2:
             return None
+        self.not_alike()  # the consumer permutes a constant by what comes back
         groups = blocks(base.shape, v.shape)
         if groups is None:
             return None

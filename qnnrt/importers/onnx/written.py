@@ -8,8 +8,9 @@ and what attributes say is kept by their bytes: most nodes of a network say what
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
 import onnx
 
 from ..._native import _core
@@ -17,6 +18,38 @@ from ..guard import shortened
 
 #: How many different lists of attributes are remembered, and of how many bytes.
 _MOST_SAID, _LONGEST_SAID = 4096, 1024
+
+
+#: Element types whose raw data is an array as it lies.
+ELEMENTS: Final = {
+    number: np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
+    for number in map(
+        onnx.TensorProto.DataType.Value,
+        ("FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "BOOL", "FLOAT16",
+         "BFLOAT16", "DOUBLE", "UINT32", "UINT64"),
+    )
+}  # fmt: skip
+#: Raw data of so many bytes is copied out of its message: it lies on a boundary then.
+_COPIED = 1 << 14
+
+
+def raw_array(
+    message: bytes, found: tuple[tuple[int, ...], int, int, int] | None
+) -> np.ndarray | None:
+    """The elements of a tensor that the binding has found in a message; None where there is none,
+    or its bytes are not those of its shape and type."""
+    if found is None or (dtype := ELEMENTS.get(found[1])) is None:
+        return None
+    dims, _, begin, end = found
+    try:
+        if end - begin <= _COPIED:
+            return np.frombuffer(message[begin:end], dtype).reshape(dims)
+        if (end - begin) % dtype.itemsize == 0:
+            count = (end - begin) // dtype.itemsize
+            return np.frombuffer(message, dtype, count, begin).reshape(dims)
+    except ValueError:
+        pass
+    return None
 
 
 class Attributes:
@@ -69,11 +102,13 @@ class Written:
         graphs, tensors: what its attributes hold, by field, not by what they say that they are:
             whoever reads another field is safe, too.
         said: what the attributes say, where others share it.
+        value: of a Constant, the tensor that it holds, where that needs nothing else to be known:
+            `tensors` is made of the message then.
     """
 
     __slots__ = (
-        "bodies", "domain", "graphs", "input", "kinds", "name", "names", "op_type", "output",
-        "overload", "proto", "said", "tensors",
+        "_tensors", "bodies", "domain", "graphs", "input", "kinds", "name", "names", "op_type",
+        "output", "overload", "proto", "said", "value",
     )  # fmt: skip
 
     input: list[str]
@@ -86,11 +121,15 @@ class Written:
     def __init__(self, proto: onnx.NodeProto) -> None:
         self.proto = proto
         self.graphs: list[onnx.GraphProto] = []
-        self.tensors: list[onnx.TensorProto] = []
+        self._tensors: list[onnx.TensorProto] = []
         self.bodies: dict[str, Any] = {}
         self.said: Attributes | None = None
-        # A Constant's bytes may be many.
-        found = None if proto.op_type == "Constant" else _core.onnx_node(proto.SerializeToString())
+        self.value: np.ndarray | None = None
+        message = proto.SerializeToString()
+        self.op_type = proto.op_type
+        if self.op_type == "Constant" and self._is_plain(message):
+            return
+        found = None if self.op_type == "Constant" else _core.onnx_node(message)
         if found is not None:
             self.input, self.output, self.name, self.op_type = found[:4]
             self.domain, self.overload, data = found[4:]
@@ -100,7 +139,6 @@ class Written:
                 return
         else:
             self.name = proto.name
-            self.op_type = proto.op_type
             self.domain = proto.domain
             self.overload = proto.overload
             self.input = list(proto.input)
@@ -109,7 +147,22 @@ class Written:
         for attribute in proto.attribute:
             self.names.append(attribute.name)
             self.kinds.append(attribute.type)
-            parts(attribute, self.graphs, self.tensors)
+            parts(attribute, self.graphs, self._tensors)
+
+    def _is_plain(self, message: bytes) -> bool:
+        """Whether it is a Constant that gives the one tensor that it holds, as raw data. Some
+        exports are full of such."""
+        found = _core.onnx_constant(message)
+        if found is None or (value := raw_array(message, found[3])) is None:
+            return False
+        self.name, output, self.domain, _ = found
+        self.value, self.input, self.output, self.overload = value, [], [output], ""
+        self.names, self.kinds = ["value"], [onnx.AttributeProto.TENSOR]
+        return True
+
+    @property
+    def tensors(self) -> list[onnx.TensorProto]:
+        return [self.proto.attribute[0].t] if self.value is not None else self._tensors
 
     @property
     def attribute(self) -> list[onnx.AttributeProto]:
@@ -121,7 +174,8 @@ class Written:
         found = Written.__new__(Written)
         for field in ("domain", "graphs", "input", "kinds", "name", "names", "op_type", "overload"):
             setattr(found, field, getattr(self, field))
-        found.proto, found.said, found.tensors = self.proto, self.said, self.tensors
+        found.proto, found.said, found.value = self.proto, self.said, self.value
+        found._tensors = self._tensors
         found.output, found.bodies = list(self.output), {}
         return found
 
