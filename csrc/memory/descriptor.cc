@@ -97,6 +97,7 @@ Status RegisterQnn(Registry* registry, uint64_t context, const Qnn_MemDescriptor
     return Status::Ok();
   }
   std::vector<MemDescriptor> parsed;
+  parsed.reserve(count);
   for (uint32_t i = 0; i < count; ++i) {
     Result<MemDescriptor> d = FromQnn(descriptors[i], custom);
     if (!d.ok()) return std::move(d).status().Within("descriptor " + std::to_string(i));

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <new>
 #include <string>
-#include <tuple>
 
 #include "abi/qnn_errors.h"
 #include "support/checked.h"
@@ -12,6 +11,57 @@ namespace qnnrt {
 namespace {
 using Ull = unsigned long long;
 }  // namespace
+
+// ---- Index ----
+
+size_t RegistrationIndex::ChainOf(const Key& key) const {
+  const uint64_t mixed =
+      (FileIdHash()(key.id) ^ key.context * 0xC2B2AE3D27D4EB4Fu ^ key.offset) * 0x9E3779B97F4A7C15u;
+  return (mixed >> 32) & (chains_.size() - 1);
+}
+
+void RegistrationIndex::Reserve(size_t more) {
+  const size_t needed = 2 * (size_ + more);  // most chains have one: others are cache misses
+  if (needed <= chains_.size()) return;
+  size_t n = std::max<size_t>(chains_.size(), 64);
+  while (n < needed) n *= 2;
+  std::vector<MemRegistration*> before(n, nullptr);
+  before.swap(chains_);
+  size_ = 0;
+  for (MemRegistration* r : before) {
+    while (r != nullptr) {
+      MemRegistration* next = r->chained;
+      Add(r);
+      r = next;
+    }
+  }
+}
+
+MemRegistration* RegistrationIndex::Find(const Key& key) const {
+  if (chains_.empty()) return nullptr;
+  MemRegistration* r = chains_[ChainOf(key)];
+  while (r != nullptr && !(KeyOf(*r) == key)) r = r->chained;
+  return r;
+}
+
+void RegistrationIndex::Add(MemRegistration* r) {
+  MemRegistration*& first = chains_[ChainOf(KeyOf(*r))];
+  r->chained = first;
+  first = r;
+  ++size_;
+}
+
+void RegistrationIndex::Remove(MemRegistration* r) {
+  MemRegistration** link = &chains_[ChainOf(KeyOf(*r))];
+  while (*link != r) link = &(*link)->chained;
+  *link = r->chained;
+  --size_;
+}
+
+void RegistrationIndex::Clear() {
+  chains_.clear();
+  size_ = 0;
+}
 
 // ---- Register ----
 
@@ -23,6 +73,7 @@ Status Registry::Register(uint64_t context, const MemDescriptor* descriptors, ui
                  "expected at least one descriptor and room for its handle");
   }
   std::lock_guard<std::mutex> lock(mutex_);
+  if (count > 1) slots_.Prefetch(count);
   for (uint32_t i = 0; i < count; ++i) {
     const MemRegistration* before = i > 0 ? slots_.Peek(handles[i - 1]) : nullptr;
     if (before && before->fd != descriptors[i].fd) before = nullptr;
@@ -71,29 +122,26 @@ Status Registry::RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t 
   Status status;
   SlotHandle made = 0;
   MemRegistration* slot = nullptr;
-  decltype(registered_)::iterator entry;
   MemRegistration** first = nullptr;
-  bool fresh = false;
   try {
-    std::tie(entry, fresh) = registered_.try_emplace(KeyOf(r), SlotHandle{0});
-    if (fresh) {
-      first = &by_context_.try_emplace(context, nullptr).first->second;
-      if (domain) status = MapFile(&r, domain);
-      if (status.ok()) {
-        slot = slots_.Insert(&made);
-        if (!slot) status = Error(QNN_COMMON_ERROR_RESOURCE_UNAVAILABLE, "too many memory handles");
-      }
-    } else {
+    if (const MemRegistration* other = registered_.Find(RegistrationIndex::KeyOf(r))) {
       status = Error(QNN_MEM_ERROR_ALREADY_REGISTERED,
                      "fd %d at offset %llu is registered in this context already, as handle 0x%llx",
-                     d.fd, Ull{r.offset}, Ull{entry->second});
+                     d.fd, Ull{r.offset}, Ull{other->handle});
+    } else {
+      registered_.Reserve(1);
+      first = &by_context_.try_emplace(context, nullptr).first->second;
+      if (domain) status = MapFile(&r, domain);
+    }
+    if (status.ok()) {
+      slot = slots_.Insert(&made);
+      if (!slot) status = Error(QNN_COMMON_ERROR_RESOURCE_UNAVAILABLE, "too many memory handles");
     }
   } catch (const std::bad_alloc&) {
     status = Error(QNN_COMMON_ERROR_MEM_ALLOC, "out of memory for a memory handle's record");
   }
   if (!status.ok()) {
     UnmapFile(r);
-    if (fresh) registered_.erase(entry);
     if (r.buffer) buffers_->Unpin(r.buffer);
     if (r.watch_fd >= 0) CloseCounted(r.watch_fd, counters_);
     return status;
@@ -102,9 +150,10 @@ Status Registry::RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t 
     BufferTable::Keep(r.buffer, Hold::kRegistration);
     if (d.states_size) r.buffer->stated_size = d.size;
   }
-  entry->second = r.handle = made;
+  r.handle = made;
   r.next = *first;
   *slot = r;
+  registered_.Add(slot);
   if (*first) (*first)->previous = slot;
   *first = slot;
   counters_->handles.fetch_add(1, std::memory_order_relaxed);
@@ -145,10 +194,8 @@ void Registry::UnmapFile(const MemRegistration& r) {
 
 // ---- Deregister ----
 
-Registry::Key Registry::KeyOf(const MemRegistration& r) { return {r.context, r.id, r.offset}; }
-
 void Registry::Remove(MemRegistration* r) {
-  registered_.erase(KeyOf(*r));
+  registered_.Remove(r);
   UnmapFile(*r);
   if (r->next) r->next->previous = r->previous;
   if (r->previous) {
@@ -296,7 +343,7 @@ Result<MemUse> Registry::AcquireKind(uint64_t context, MemKind kind) {
 
 void Registry::InvalidateAfterFork() {
   slots_.ForEachLive([this](SlotHandle handle, MemRegistration&) { slots_.ForceRetire(handle); });
-  registered_.clear();
+  registered_.Clear();
   by_context_.clear();
   mapped_.clear();
   counters_->handles.store(0, std::memory_order_relaxed);

@@ -79,6 +79,35 @@ struct MemRegistration {
   uint32_t bound = 0;       // pins counted by NoteBound
   MemRegistration* next = nullptr;  // the registry's: others of the context
   MemRegistration* previous = nullptr;
+  MemRegistration* chained = nullptr;  // the next one in its chain of a RegistrationIndex
+};
+
+// Finds a registration by what may be registered once in a context: the place in a file. A hash
+// table whose chains go through the registrations, so that entries need no memory of their own.
+class RegistrationIndex {
+ public:
+  struct Key {
+    uint64_t context;
+    FileId id;
+    uint64_t offset;
+    bool operator==(const Key& o) const {
+      return context == o.context && id == o.id && offset == o.offset;
+    }
+  };
+  static Key KeyOf(const MemRegistration& r) { return {r.context, r.id, r.offset}; }
+
+  // Room for so many more, so that Add needs no memory. Throws std::bad_alloc.
+  void Reserve(size_t more);
+  MemRegistration* Find(const Key& key) const;
+  void Add(MemRegistration* r);
+  void Remove(MemRegistration* r);
+  void Clear();
+
+ private:
+  size_t ChainOf(const Key& key) const;
+
+  std::vector<MemRegistration*> chains_;  // a power of two of them, or none
+  size_t size_ = 0;
 };
 
 class MemUse;
@@ -129,20 +158,6 @@ class Registry {
 
  private:
   using Slots = SlotTable<MemRegistration>;
-  struct Key {  // what may be registered once in a context
-    uint64_t context;
-    FileId id;
-    uint64_t offset;
-    bool operator==(const Key& o) const {
-      return context == o.context && id == o.id && offset == o.offset;
-    }
-  };
-  struct KeyHash {
-    size_t operator()(const Key& k) const {
-      return FileIdHash()(k.id) ^ (k.context * 0xC2B2AE3D27D4EB4Fu) ^
-             (k.offset * 0x165667B19E3779F9u >> 7);
-    }
-  };
   // `before`: what the same call registered before, or null; one fd is looked up once.
   Status RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t kinds,
                      const MemRegistration* before, SlotHandle* handle, ProcessDomain* domain);
@@ -157,7 +172,6 @@ class Registry {
   bool StillCovered(const MemRegistration* r) const;
   void Remove(MemRegistration* r);  // after Retire
   Status Stale(SlotHandle handle) const;
-  static Key KeyOf(const MemRegistration& r);
 
   struct MappedFile {  // in a process domain
     ProcessDomain::Share share;
@@ -168,7 +182,7 @@ class Registry {
   Counters* counters_;
   std::mutex mutex_;
   Slots slots_;
-  std::unordered_map<Key, SlotHandle, KeyHash> registered_;
+  RegistrationIndex registered_;
   std::unordered_map<uint64_t, MemRegistration*> by_context_;  // first of a list
   std::unordered_map<FileId, MappedFile, FileIdHash> mapped_;
   std::atomic<bool> forked_{false};

@@ -269,10 +269,14 @@ cdef class Buffer:
         Raises:
             MemError: 8003, the file has become shorter.
         """
+        self._alive()
+
+    cdef int _alive(self) except -1:
         self._open()
         cdef uint64_t code = qnnrt_buffer_check_alive(self._handle)
         if code:
             raise _memory_error(code, "Buffer.check_alive")
+        return 0
 
     def _hold(self, key, holder) -> None:
         """Note a holder, for the message of ``close``: a format string and its arguments."""
@@ -291,6 +295,9 @@ cdef class Buffer:
 
     def _borrow_fd(self) -> int:
         """The fd for registering with libqnnrt.so, which does not count as handing it out."""
+        return self._borrowed()
+
+    cdef int _borrowed(self) except -1:
         self._open()
         cdef int fd = -1
         cdef uint64_t code = qnnrt_buffer_borrow_fd(self._handle, &fd)

@@ -69,12 +69,14 @@ cdef class PartHandles(Held):
         cdef QnnMemHtp_Descriptor_t one
         cdef uint64_t code
         cdef size_t i
+        cdef int fd = -1
         library._need(<void*>library._fn.memRegister, "mem_register")
         buffer._open()
         memset(&one, 0, sizeof(one))
         one.type = QNN_HTP_MEM_SHARED_BUFFER
         one.size = buffer._fd_size
-        one.sharedBufferConfig.fd = buffer._borrow_fd() if library.has_extensions else buffer.fd
+        fd = buffer._borrowed() if library.has_extensions else buffer.fd
+        one.sharedBufferConfig.fd = fd
         custom.resize(n, one)
         for i in range(n):
             custom[i].sharedBufferConfig.offset = buffer._fd_offset + parts._offsets[i]
@@ -114,3 +116,20 @@ cdef class PartHandles(Held):
         if i >= self._handles.size():
             raise IndexError(index)
         return <uintptr_t>self._handles[i]
+
+
+cdef PartHandles _registered_parts(context, Buffer buffer, Parts parts, counters):
+    """The live handles of a context for exactly these parts of a buffer, or new ones, in one call,
+    which are counted in both. Under the context's lock."""
+    cdef PartHandles group
+    cdef dict groups = context._parts
+    key = <uintptr_t><void*>parts, <uintptr_t>buffer._address
+    found = groups.get(key)
+    if found is not None:
+        group = found()
+        if group is not None and group._open and group.buffer._is(buffer):
+            return group
+    group = PartHandles(context, context._library, parts, buffer)
+    context._note_parts(key, group)
+    counters.registrations += len(parts)
+    return group

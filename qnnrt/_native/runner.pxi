@@ -128,27 +128,24 @@ cdef class Runner:
         self._tensors_mutex.unlock()
         self._mutex.unlock()
 
-    def bind_parts(self, tuple places, PartHandles handles not None) -> None:
+    cdef list _bind_parts(self, vector[uint32_t]& places, PartHandles handles):
         """``bind_handle`` for several tensors at once; where there are more places than handles,
-        they begin anew."""
+        they begin anew. Returns what they were bound to, which must not go under a lock."""
         self._usable()
         cdef size_t n = handles._handles.size()
-        cdef vector[uint32_t] indices
         cdef uint32_t index
         cdef size_t i
         cdef Qnn_Tensor_t* t
-        indices.reserve(len(places))
-        for place in places:
-            self._bound[place]  # raises for a bad index before anything changes
-            indices.push_back(place)
-        before = []  # goes without the locks
+        before = []
         former = None
+        for i in range(places.size()):
+            self._bound[places[i]]  # raises for a bad index before anything changes
         with nogil:
             self._mutex.lock()
             self._tensors_mutex.lock()
         self._refuse_closed()
-        for i in range(indices.size()):
-            index = indices[i]
+        for i in range(places.size()):
+            index = places[i]
             t = &self._ins[index]
             t.v1.clientBuf.data = NULL
             t.v1.clientBuf.dataSize = 0
@@ -162,6 +159,7 @@ cdef class Runner:
             self._bound[index] = handles
         self._tensors_mutex.unlock()
         self._mutex.unlock()
+        return before
 
     cdef int _refuse_closed(self) except -1:
         """With both mutexes held, which it gives back where it raises: the session was closed since

@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._native._core import Buffer
+from .._native import _core
 from .decoder import Decoder, Slots
 from .sampling import Sampler, Sampling
 
-
-@dataclass(frozen=True)
-class Prefix:
-    """A text that was read, with its cache. It can be sent to another process: the cache goes as a
-    file descriptor, not as bytes. Who goes on with it writes into the same memory, behind the
-    text.
-
-    Attributes:
-        tokens: the text.
-        cache: the buffer with its keys and values.
-        rows, row: of how many texts the buffer has the caches, and which of them is this one's; of
-            a text in a `Batch` it is valid as long as the text is in there.
-    """
-
-    tokens: tuple[int, ...]
-    cache: Buffer
-    rows: int = 1
-    row: int = 0
+Buffer: TypeAlias = _core.Buffer
+Prefix: TypeAlias = _core.Prefix
 
 
 class Conversation:
@@ -47,14 +30,15 @@ class Conversation:
         self._own: Slots | None = None
         self.tokens: list[int] = []
         if prefix is not None:
-            expected = model._cache_bytes(prefix.rows)
+            rows = prefix.rows
+            expected = model.cache_bytes if rows == 1 else model._cache_bytes(rows)
             if prefix.cache.nbytes != expected:
                 raise ValueError(
                     f"the prefix has a cache of {prefix.cache.nbytes} bytes, this model's are "
                     f"{expected}: it is of another model or capacity"
                 )
-            self._own = Slots(prefix.cache, prefix.rows, prefix.row)
-            self.tokens += prefix.tokens
+            self._own = Slots(prefix.cache, rows, prefix.row)
+            self.tokens = prefix._list()
         self._read = len(self.tokens)  # of them are in the cache
         self._logits: NDArray[np.floating] | None = None  # of what follows the last one
 

@@ -27,7 +27,7 @@ from .composing import Plan
 from .context_base import ContextBase
 from .foreign_memory import is_opencl_buffer, refuse_memory
 from .graph import Graph
-from .memhandle import MemHandle, PartHandle, PartHandles, Parts
+from .memhandle import MemHandle, PartHandle, PartHandles
 from .options import Custom, context_options, graph_options
 from .owner import config
 from .profile import Profile
@@ -334,21 +334,12 @@ class Context(ContextBase):
         found = [reference() for reference in self._parts.copy().values()]
         return [group for group in found if group is not None and group.alive]
 
-    def _get_or_register_parts(self, buffer: Buffer, parts: Parts) -> PartHandles:
-        """The live handles for exactly these parts of a buffer, or new ones, in one call."""
-        self.handle  # noqa: B018 - raises when closed, or in a forked child
-        key = id(parts), buffer.address
-        with self._registering.lock:
-            found = self._parts.get(key)
-            group = None if found is None else found()
-            if group is not None and group.alive and group.buffer._is(buffer):
-                return group
-            group = PartHandles(self, self._library, parts, buffer)
-            if len(self._parts) >= _MOST_PARTS:
-                self._parts = {k: r for k, r in self._parts.copy().items() if r() is not None}
-            self._parts[key] = weakref.ref(group)
-            self.registrations += len(parts)
-            return group
+    def _note_parts(self, key: tuple[int, int], group: PartHandles) -> None:
+        """New handles, known by their parts and where the buffer is. Under the lock."""
+        if len(self._parts) >= _MOST_PARTS:
+            self._parts = {k: r for k, r in self._parts.copy().items() if r() is not None}
+        self._parts[key] = weakref.ref(group)
+        self.registrations += len(group)
 
     def _close_children(self) -> None:
         for group in self._groups():

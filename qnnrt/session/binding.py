@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -13,15 +13,16 @@ from .._native import _core
 from ..dtypes import data_type
 from ..errors import BindError, ClosedError
 from ..model import Tensor as ModelTensor
-from ..qnn.memhandle import MemHandle, PartHandle, PartHandles
+from ..qnn.memhandle import MemHandle, PartHandle
 from ..support.guard import Guard
 
 if TYPE_CHECKING:
     from ..qnn.opencl_handle import OpenCLHandle
 
-__all__ = ["BoundTensor", "Together"]
+__all__ = ["BoundTensor"]
 
 Buffer: TypeAlias = _core.Buffer
+Together: TypeAlias = _core.Together
 
 
 class Binder(Protocol):
@@ -188,6 +189,10 @@ class BoundTensor:
             self._seen = together.times
             together.alone.append(self)
 
+    def _forget(self) -> None:
+        """What it was bound to alone: it is bound with others since. Under the binder's guard."""
+        self._array = self._buffer = self._handle = None
+
     def _write(self, array: np.ndarray) -> None:
         """Copy an array of its shape and type into the bound memory."""
         if self._on_device:
@@ -208,38 +213,6 @@ class BoundTensor:
         kind = "output" if self._is_output else "input" if self._written_as is None else "state"
         dims = "x".join(map(str, self.shape)) or "scalar"
         return f"<{kind} {self.name!r} {self.dtype}[{dims}]>"
-
-
-class Together:
-    """States of a session that were bound in one call: of each the array and the handle are made
-    when somebody asks for them.
-
-    Attributes:
-        places: their indices in the runner, then those of what is written.
-        group: what they were bound to last; the runner keeps it while one of them is.
-        times: how often they were bound.
-        alone: those that have an array since then.
-    """
-
-    __slots__ = ("alone", "group", "places", "times")
-
-    def __init__(self, tensors: Sequence[BoundTensor]) -> None:
-        places = [t._index for t in tensors]
-        places += [t._written_as for t in tensors if t._written_as is not None]
-        self.places = tuple(places)
-        self.group: Callable[[], PartHandles | None] = _nobody
-        self.times = 0
-        self.alone = list(tensors)
-        for i, t in enumerate(tensors):
-            t._together, t._place, t._given = self, i, True
-
-    def use(self, group: PartHandles) -> None:
-        """What all are bound to from now on."""
-        alone, self.alone = self.alone, []
-        self.group = weakref.ref(group)
-        self.times += 1
-        for t in alone:
-            t._array = t._buffer = t._handle = None
 
 
 def _nobody() -> None:

@@ -67,7 +67,8 @@ class SessionMemory:
         self._strict = strict
         self._counters = counters
         self._graph: Graph | None = None
-        self._together: Together | None = None
+        #: Of the states, once they were bound together.
+        self.together: Together | None = None
         self.guard = Guard()
         self._own = [self._allocate(t) for t in tensors]
 
@@ -254,37 +255,20 @@ class SessionMemory:
         self, states: Mapping[str, BoundTensor], buffer: Buffer, parts: Parts
     ) -> PartHandles | None:
         """All states, in one buffer, as ``parts`` says of each; what they are bound by."""
-        if (together := self._together) is None and self._by_handle(states.values()):
-            together = self._together = Together(list(states.values()))
-        if (
-            self.closed  # `find` says so
-            or together is None
-            or self._policy.kind(buffer) != "shared_buffer"
-            or buffer.heap == "wrapped"
-        ):
+        if self.together is None and self._by_handle(states.values(), buffer):
+            self.together = _together(list(states.values()))
+        group = None if self.together is None else self.together.bind(self, buffer, parts)
+        if group is None:  # one by one; `find` says so where the session is closed
             each = zip(states.values(), parts.tensors, strict=True)
             self.use(self.find((t, buffer.array(t.shape, t.dtype, at)) for t, (_, _, at) in each))
-            return None
-        if buffer.nbytes < parts.nbytes or buffer.readonly:
-            what = "read-only" if buffer.readonly else f"of {buffer.nbytes} bytes"
-            raise BindError(
-                next(iter(states)), f"needs {parts.nbytes} bytes to write to, the buffer is {what}"
-            )
-        buffer.check_alive()
-        context = self._context
-        with context._registering.lock:  # what others register meanwhile is not this session's
-            before = context.registrations
-            group = context._get_or_register_parts(buffer, parts)
-            self._counters.registrations += context.registrations - before
-        with self.guard.lock:
-            self._runner.bind_parts(together.places, group)
-            together.use(group)
         return group
 
-    def _by_handle(self, tensors: Iterable[BoundTensor]) -> bool:
-        """Whether they are bound by memory handles, which stays so."""
-        return not self._counters.fallback and all(
-            t.io == "memhandle" and t.nbytes for t in tensors
+    def _by_handle(self, tensors: Iterable[BoundTensor], buffer: Buffer) -> bool:
+        """Whether they are bound by handles of parts of buffers, which stays so."""
+        return (
+            not self._counters.fallback
+            and self._policy.kind(buffer) == "shared_buffer"
+            and all(t.io == "memhandle" and t.nbytes for t in tensors)
         )
 
     def _of_handle(self, t: BoundTensor, handle: MemHandle) -> _Memory:
@@ -307,6 +291,15 @@ class SessionMemory:
         array = handle.array.reshape(t.shape)
         check_layout(t, array, self._policy.alignment)
         return _Memory(array, handle.buffer, handle, handle.offset)
+
+
+def _together(tensors: list[BoundTensor]) -> Together:
+    places = [t._index for t in tensors]
+    places += [t._written_as for t in tensors if t._written_as is not None]
+    together = Together(tensors[0].name, tensors, places)
+    for i, t in enumerate(tensors):
+        t._together, t._place, t._given = together, i, True
+    return together
 
 
 _warned: set[str] = set()  # paths of backends

@@ -259,7 +259,10 @@ class Session(SessionBase):
     def _bind_state_parts(self, buffer: _core.Buffer, parts: Parts) -> PartHandles | None:
         """``bind_state`` with all of them in one buffer. They stay registered as long as what comes
         back is kept, whatever is bound in between; None: by handles of their own, or none."""
-        return self._memory.bind_states(self.state, buffer, parts)
+        memory = self._memory
+        together = memory.together
+        group = None if together is None else together.bind(memory, buffer, parts)
+        return memory.bind_states(self.state, buffer, parts) if group is None else group
 
     def save_state(self) -> dict[str, np.ndarray]:
         """The values of ``state``, as arrays of the caller's own."""

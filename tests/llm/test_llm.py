@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import pickle
 import signal
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 import qnnrt
-from qnnrt.llm import Conversation, LanguageModel, Sampling
+from qnnrt.llm import Conversation, LanguageModel, Prefix, Sampling
 from support.decoders import CAPACITY, VOCABULARY, Exported
 
 pytestmark = pytest.mark.foreign  # torch
@@ -342,6 +343,24 @@ def test_a_prefix_of_another_model_is_refused(model: LanguageModel, draft: Expor
     text.append(TEXT)
     with LanguageModel(draft.folder) as other, pytest.raises(ValueError, match="another model"):
         other.conversation(text.prefix)
+
+
+def test_a_prefix_is_one_flat_message() -> None:
+    cache = qnnrt.alloc(4096)
+    prefix = Prefix([0, 7, 1 << 40], cache, 3, 2)
+    again = pickle.loads(pickle.dumps(prefix))
+    assert again.tokens == prefix.tokens == (0, 7, 1 << 40)
+    assert (again.rows, again.row) == (3, 2)
+    assert again.cache._is(cache)
+    receive, (message,) = prefix.__reduce__()
+    for cut in (0, 8, len(message) - 4, len(message) - 5 * 8):
+        with pytest.raises(qnnrt.HandoffError) as e:
+            receive(message[:cut])
+        assert e.value.reason == "message"
+    with pytest.raises(qnnrt.HandoffError, match="row 3 of 3"):
+        receive(message[:-32] + (3).to_bytes(8, "little") + message[-24:])
+    with pytest.raises(ValueError, match="row 1 of a cache of 1"):
+        Prefix([], cache, 1, 1)
 
 
 def test_other_files_are_refused(tmp_path: Any) -> None:

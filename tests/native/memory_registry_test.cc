@@ -227,6 +227,39 @@ TEST(ARegistrationThatFailsTakesNothingOfTheProcessDomain) {
   CHECK(after.maps == before.maps && after.fds == before.fds && after.handles == before.handles);
 }
 
+// Many places of one buffer, as the tensors of a cache: each once, however many there are and in
+// whatever order they come and go.
+TEST(EachOfManyPlacesOfABufferIsRegisteredOnce) {
+  constexpr uint32_t kCount = 1000, kBytes = 64;
+  Rpc rpc(kCount * kBytes);
+  const Shape s{{kBytes / 4}, 1};
+  std::vector<MemDescriptor> all;
+  for (uint32_t i = 0; i < kCount; ++i) {
+    all.push_back(Shared(rpc.fd, kCount * kBytes, i * kBytes, s));
+  }
+  std::vector<SlotHandle> handles(kCount);
+  CHECK(registry().Register(1, all.data(), kCount, kAll, handles.data()).ok());
+  SlotHandle other;
+  for (uint32_t i = 0; i < kCount; ++i) {
+    CHECK_EQ(Register(all[i], &other), QNN_MEM_ERROR_ALREADY_REGISTERED);
+  }
+  std::vector<SlotHandle> gone;
+  for (uint32_t i = 0; i < kCount; i += 3) gone.push_back(handles[i]);
+  CHECK(registry().Deregister(gone.data(), static_cast<uint32_t>(gone.size())).ok());
+  for (uint32_t i = 0; i < kCount; ++i) {
+    const auto code = Register(all[i], &other);
+    CHECK_EQ(code == 0, i % 3 == 0);
+    if (code == 0) handles[i] = other;
+  }
+  // All or nothing: the last of the call is there already, so none of the others stays.
+  CHECK_EQ(Deregister(handles[0]), 0u);
+  const MemDescriptor two[] = {all[0], all[1]};
+  SlotHandle made[2];
+  CHECK_EQ(registry().Register(1, two, 2, kAll, made).code(), QNN_MEM_ERROR_ALREADY_REGISTERED);
+  CHECK_EQ(Register(all[0], &handles[0]), 0u);
+  CHECK(registry().Deregister(handles.data(), kCount).ok());
+}
+
 TEST(FdZeroIsAnFd) {
   const int before = dup(0), memfd = NewMemfd(4096);
   CHECK_EQ(dup2(memfd, 0), 0);

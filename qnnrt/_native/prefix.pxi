@@ -1,0 +1,75 @@
+# Part of _core.pyx: a text that goes to another process with its key-value cache.
+
+# A message: a ticket, then words of 64 bits: rows, row and the tokens.
+cdef Py_ssize_t _HEAD = sizeof(qnnrt_ticket_t)
+cdef Py_ssize_t _WORD = sizeof(int64_t)
+cdef Py_ssize_t _PLACE_WORDS = 2
+
+
+cdef class Prefix:
+    """A text that was read, with its cache. It can be sent to another process: the cache goes as a
+    file descriptor, not as bytes. Who goes on with it writes into the same memory, behind the
+    text.
+
+    Attributes:
+        tokens: the text.
+        cache: the buffer with its keys and values.
+        rows, row: of how many texts the buffer has the caches, and which of them is this one's; of
+            a text in a ``Batch`` it is valid as long as the text is in there.
+    """
+
+    cdef readonly Buffer cache
+    cdef readonly int64_t rows, row
+    cdef tuple _tokens
+    cdef bytes _message  # in which they are, until somebody asks for them
+
+    def __init__(self, tokens, Buffer cache not None, int64_t rows=1, int64_t row=0):
+        """Raises ValueError: there is no such row."""
+        if not 0 <= row < rows:
+            raise ValueError(f"row {row} of a cache of {rows} rows: expected 0 to rows - 1")
+        self._tokens, self.cache, self.rows, self.row = tuple(tokens), cache, rows, row
+
+    @property
+    def tokens(self) -> tuple:
+        if self._tokens is None:
+            self._tokens = tuple(self._list())
+        return self._tokens
+
+    def _list(self) -> list:
+        """``tokens``, as a list of the caller's own."""
+        cdef const int64_t* words
+        cdef Py_ssize_t i, n
+        if self._tokens is not None:
+            return list(self._tokens)
+        words = <const int64_t*>(<const char*>self._message + _HEAD) + _PLACE_WORDS
+        n = (len(self._message) - _HEAD) // _WORD - _PLACE_WORDS
+        return [words[i] for i in range(n)]
+
+    def __repr__(self) -> str:
+        return f"<qnnrt.llm.Prefix of {len(self.tokens)} tokens, {self.cache!r}>"
+
+    def __reduce__(self):
+        # One flat message: unpickling a tuple of numbers, a class and its state takes longer than
+        # all that a receiver has to do.
+        words = array("q", (self.rows, self.row, *self.tokens))
+        return receive_prefix, (buffer_message(self.cache) + words.tobytes(),)
+
+
+def receive_prefix(bytes message not None) -> Prefix:
+    """What a pickled ``Prefix`` is made from.
+
+    Raises HandoffError: the message is none, or its memory is gone.
+    """
+    cdef Py_ssize_t rest = len(message) - _HEAD
+    cdef const int64_t* words
+    if rest < _PLACE_WORDS * _WORD or rest % _WORD:
+        raise errors.HandoffError(f"{len(message)} bytes are no message about a prefix", "message")
+    cdef Prefix prefix = Prefix.__new__(Prefix)
+    words = <const int64_t*>(<const char*>message + _HEAD)
+    prefix.rows, prefix.row, prefix._message = words[0], words[1], message
+    if not 0 <= prefix.row < prefix.rows:
+        raise errors.HandoffError(
+            f"the message speaks of row {prefix.row} of {prefix.rows}: expected 0 to rows - 1",
+            "message")
+    prefix.cache = receive(message[:_HEAD])
+    return prefix
