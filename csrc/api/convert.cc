@@ -13,8 +13,6 @@
 namespace qnnrt {
 namespace {
 
-constexpr uint32_t kMostDims = 16;
-
 Status Bad(const char* tensor, const std::string& what) {
   return Status(QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM,
                 std::string("tensor '") + tensor + "': " + what);

@@ -6,6 +6,7 @@
 #include "abi/qnn_errors.h"
 #include "abi/qnn_htp.h"
 #include "abi/qnnrt_ext.h"
+#include "api/number_of.h"
 #include "saver/program.h"
 
 namespace qnnrt::saver {
@@ -89,8 +90,7 @@ Result<std::string> Call::Configs(const QnnContext_Config_t** list) {
             return true;
           }
           case QNN_CONTEXT_CONFIG_OPTION_PRIORITY:
-            Line(at + ".priority = (Qnn_Priority_t)" + Number(static_cast<uint32_t>(c.priority)) +
-                 ";");
+            Line(at + ".priority = (Qnn_Priority_t)" + Number(NumberOf(c.priority)) + ";");
             return true;
           case QNN_CONTEXT_CONFIG_OPTION_ERROR_REPORTING:
             Line(at + ".errorConfig.reportingLevel = " + Number(c.errorConfig.reportingLevel) +
@@ -102,7 +102,7 @@ Result<std::string> Call::Configs(const QnnContext_Config_t** list) {
             return true;
           case QNN_CONTEXT_CONFIG_ASYNC_EXECUTION_QUEUE_DEPTH:
             Line(at + ".asyncExeQueueDepth.type = (QnnContext_AsyncExecutionQueueDepthType_t)" +
-                 Number(static_cast<uint32_t>(c.asyncExeQueueDepth.type)) + ";");
+                 Number(NumberOf(c.asyncExeQueueDepth.type)) + ";");
             Line(at + ".asyncExeQueueDepth.depth = " + Number(c.asyncExeQueueDepth.depth) + ";");
             return true;
           case QNN_CONTEXT_CONFIG_ENABLE_GRAPHS:
@@ -119,7 +119,7 @@ Result<std::string> Call::Configs(const QnnContext_Config_t** list) {
             return true;
           case QNN_CONTEXT_CONFIG_BINARY_COMPATIBILITY:
             Line(at + ".binaryCompatibilityType = (QnnContext_BinaryCompatibilityType_t)" +
-                 Number(static_cast<uint32_t>(c.binaryCompatibilityType)) + ";");
+                 Number(NumberOf(c.binaryCompatibilityType)) + ";");
             return true;
           case QNN_CONTEXT_CONFIG_OPTION_DEFER_GRAPH_INIT:
             Line(at + ".isGraphInitDeferred = " + Number(c.isGraphInitDeferred) + ";");
@@ -164,8 +164,7 @@ Result<std::string> Call::Configs(const QnnGraph_Config_t** list) {
             return true;
           }
           case QNN_GRAPH_CONFIG_OPTION_PRIORITY:
-            Line(at + ".priority = (Qnn_Priority_t)" + Number(static_cast<uint32_t>(c.priority)) +
-                 ";");
+            Line(at + ".priority = (Qnn_Priority_t)" + Number(NumberOf(c.priority)) + ";");
             return true;
           case QNN_GRAPH_CONFIG_OPTION_PROFILE_HANDLE: {
             const Object* profile = recorder_->Find(c.profileHandle, Kind::kProfile);
@@ -176,7 +175,7 @@ Result<std::string> Call::Configs(const QnnGraph_Config_t** list) {
           }
           case QNN_GRAPH_CONFIG_OPTION_SET_PROFILING_STATE:
             Line(at + ".profilingState = (QnnGraph_ProfilingState_t)" +
-                 Number(static_cast<uint32_t>(c.profilingState)) + ";");
+                 Number(NumberOf(c.profilingState)) + ";");
             return true;
           case QNN_GRAPH_CONFIG_OPTION_SET_PROFILING_NUM_EXECUTIONS:
             Line(at + ".numProfilingExecutions = " + Number(c.numProfilingExecutions) + ";");

@@ -6,6 +6,8 @@
 #include "abi/qnn_errors.h"
 #include "abi/qnn_htp.h"
 #include "abi/qnnrt_ext.h"
+#include "api/convert.h"
+#include "api/number_of.h"
 
 namespace qnnrt::saver {
 namespace {
@@ -32,8 +34,8 @@ std::string Real(float value) {
 
 // An enumerator by its number: its name may be newer than the headers.
 template <typename Enum>
-std::string Cast(const char* type, Enum value) {
-  return Text("(%s)0x%x", type, static_cast<unsigned>(value));
+std::string Cast(const char* type, const Enum& value) {
+  return Text("(%s)0x%x", type, NumberOf(value));
 }
 
 Status Unknown(const char* what, uint32_t number) {
@@ -175,15 +177,23 @@ Status Call::Quantization(const std::string& lvalue, const Qnn_QuantizeParams_t&
       return Status::Ok();
     }
     default:
-      return Unknown("quantization encoding", static_cast<uint32_t>(params.quantizationEncoding));
+      return Unknown("quantization encoding", NumberOf(params.quantizationEncoding));
   }
 }
 
 Status Call::Tensor(const std::string& lvalue, const Qnn_Tensor_t& tensor) {
   const bool second = tensor.version == QNN_TENSOR_VERSION_2;
   if (!second && tensor.version != QNN_TENSOR_VERSION_1)
-    return Unknown("tensor version", static_cast<uint32_t>(tensor.version));
+    return Unknown("tensor version", NumberOf(tensor.version));
   const Qnn_TensorV1_t& t = tensor.v1;
+  if (t.rank > kMostDims || (t.rank != 0 && t.dimensions == nullptr)) {
+    return Error(
+        QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM,
+        "tensor '%s': rank %u with %s dimensions; a tensor has at most %u, and an array of "
+        "them",
+        t.name == nullptr ? "" : t.name, t.rank, t.dimensions == nullptr ? "null" : "its",
+        kMostDims);
+  }
   const std::string at = lvalue + ".v1";
   Line(lvalue + " = new_tensor();");
   if (second) Line(lvalue + ".version = QNN_TENSOR_VERSION_2;");
@@ -193,7 +203,7 @@ Status Call::Tensor(const std::string& lvalue, const Qnn_Tensor_t& tensor) {
   if (t.dataFormat != 0) Line(at + ".dataFormat = " + Number(t.dataFormat) + ";");
   Line(at + ".dataType = " + Cast("Qnn_DataType_t", t.dataType) + ";");
   QNNRT_RETURN_IF_ERROR(Quantization(at, t.quantizeParams, t));
-  if (t.rank != 0 && t.dimensions != nullptr) {
+  if (t.rank != 0) {
     const std::string name = recorder_->NewName("dimensions");
     std::string list;
     for (uint32_t i = 0; i < t.rank; ++i) list += (i == 0 ? "" : ", ") + Number(t.dimensions[i]);
@@ -205,7 +215,7 @@ Status Call::Tensor(const std::string& lvalue, const Qnn_Tensor_t& tensor) {
     Line(at + ".memType = QNN_TENSORMEMTYPE_MEMHANDLE;");
     Line(at + ".memHandle = NULL;");
   } else if (t.memType != QNN_TENSORMEMTYPE_RAW) {
-    return Unknown("the memory type of a tensor", static_cast<uint32_t>(t.memType));
+    return Unknown("the memory type of a tensor", NumberOf(t.memType));
   } else if (t.clientBuf.data != nullptr) {
     QNNRT_ASSIGN_OR_RETURN(std::string data, Data(t.clientBuf.data, t.clientBuf.dataSize));
     Line(at + ".clientBuf.data = " + data + ";");
@@ -266,7 +276,7 @@ Status Call::Scalar(const std::string& lvalue, const Qnn_Scalar_t& scalar) {
 
 Result<std::string> Call::Op(const Qnn_OpConfig_t& op, const Owners& owners) {
   if (op.version != QNN_OPCONFIG_VERSION_1)
-    return Unknown("op config version", static_cast<uint32_t>(op.version));
+    return Unknown("op config version", NumberOf(op.version));
   const Qnn_OpConfigV1_t& v = op.v1;
   if (v.numOfParams != 0 && v.params == nullptr)
     return Status(QNN_COMMON_ERROR_INVALID_ARGUMENT, "a list of params must not be null");
@@ -288,7 +298,7 @@ Result<std::string> Call::Op(const Qnn_OpConfig_t& op, const Owners& owners) {
     } else if (param.paramType == QNN_PARAMTYPE_SCALAR) {
       QNNRT_RETURN_IF_ERROR(Scalar(element + ".scalarParam", param.scalarParam));
     } else {
-      return Unknown("param type", static_cast<uint32_t>(param.paramType));
+      return Unknown("param type", NumberOf(param.paramType));
     }
   }
   QNNRT_ASSIGN_OR_RETURN(std::string inputs, Tensors(v.inputTensors, v.numOfInputs, owners));

@@ -120,6 +120,12 @@ def test_the_program_is_whole_after_every_call(client: Path, tmp_path: Path) -> 
     build(folder / "saver_output.c", "c", tmp_path)
 
 
+def test_a_tensor_without_dimensions_is_refused(builder: Builder, tmp_path: Path) -> None:
+    source = Path(__file__).with_name("saver_bad_tensors.c")
+    program = builder.program(source, *WARNINGS, "-pedantic", f"-I{INCLUDE_DIR}", "-ldl")
+    assert run(program, SAVER, cwd=tmp_path).splitlines()[-1] == "ok"
+
+
 @pytest.mark.foreign
 def test_each_kind_of_call_is_answered_as_the_vendors_library_does(
     client: Path, tmp_path: Path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -123,6 +124,43 @@ def test_columns_to_an_image(seed: int) -> None:
     how = {"strides": stride, "pads": pads * 2, "dilations": dilation}
     got = run("Col2Im", [x, np.array(image), np.array(block)], (1, 2), **how)
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_columns_to_an_image_of_any_rank(seed: int) -> None:
+    r = np.random.default_rng(seed)
+    rank = seed % 3 + 1
+    block, stride, dilation = (r.integers(1, most, rank).tolist() for most in (5, 6, 4))
+    before, after = (r.integers(0, 3, rank).tolist() for _ in range(2))
+    image = [d * (k - 1) + 1 + int(r.integers(0, 5)) for k, d in zip(block, dilation, strict=True)]
+    whole = [i + p + q for i, p, q in zip(image, before, after, strict=True)]
+    counts = [
+        (w - d * (k - 1) - 1) // s + 1
+        for w, d, k, s in zip(whole, dilation, block, stride, strict=True)
+    ]
+    columns = values(2, 3, *block, *counts)
+    expected = np.zeros((2, 3, *whole), np.float32)
+    for tap in np.ndindex(*block):
+        at = tuple(
+            slice(t * d, t * d + (n - 1) * s + 1, s)
+            for t, d, n, s in zip(tap, dilation, counts, stride, strict=True)
+        )
+        expected[(slice(None), slice(None), *at)] += columns[(slice(None), slice(None), *tap)]
+    inside = tuple(slice(p, p + i) for p, i in zip(before, image, strict=True))
+    x = columns.reshape(2, 3 * math.prod(block), math.prod(counts))
+    how = {"strides": stride, "pads": before + after, "dilations": dilation}
+    got = run("Col2Im", [x, np.array(image), np.array(block)], (1, 2), **how)
+    np.testing.assert_allclose(
+        got, expected[(slice(None), slice(None), *inside)], rtol=1e-5, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_column_that_is_no_number_is_in_one_pixel(stride: int) -> None:
+    x = np.ones((1, 2 * 9, (3 if stride == 1 else 2) ** 2), np.float32)
+    x[0, 4, 0] = np.nan  # the middle of the first block of the first map
+    got = run("Col2Im", [x, np.array([5, 5]), np.array([3, 3])], (1, 2), strides=[stride] * 2)
+    assert np.argwhere(np.isnan(got)).tolist() == [[0, 0, 1, 1]]
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])

@@ -15,6 +15,7 @@ from qnnrt import Session
 from qnnrt.importers import onnx as importer
 from qnnrt.model import Model, Node, Quantization, Tensor
 from support.one_node import pairs, u32
+from support.onnx.agreement import make
 
 node = helper.make_node
 
@@ -230,3 +231,24 @@ def test_a_pad_of_bytes_is_one_of_zeros_where_it_has_the_zero_point(zero: int) -
     with Session(apart) as session:
         session.run({"p": padded})
         np.testing.assert_array_equal(got, session.outputs["y"].array)
+
+
+def wrapped(x: np.ndarray, pads: tuple[int, ...]) -> Model:
+    pad = node("Pad", ["x", "p"], ["y"], mode="wrap")
+    return importer.load(make([pad], {"x": x.shape}, ["y"], {"p": np.array(pads)}, opset=19))
+
+
+@pytest.mark.parametrize("pads", [(0, 0, 2, 3, 0, 0, 1, 0), (1, 0, 4, 0, 0, 0, 4, 5)])
+def test_a_wrapped_border_is_copied_in_runs(pads: tuple[int, ...]) -> None:
+    x = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
+    model = wrapped(x, pads)
+    assert "Gather" not in {step.type for step in model.nodes}
+    with Session(model) as session:
+        around = list(zip(pads[:4], pads[4:], strict=True))
+        np.testing.assert_array_equal(session.run({"x": x})["y"], np.pad(x, around, mode="wrap"))
+
+
+def test_a_border_of_more_than_one_turn_wraps() -> None:
+    x = np.arange(3, dtype=np.float32)
+    with Session(wrapped(x, (5, 7))) as session:
+        np.testing.assert_array_equal(session.run({"x": x})["y"], np.pad(x, (5, 7), mode="wrap"))

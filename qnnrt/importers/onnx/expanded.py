@@ -157,9 +157,12 @@ def _stft(n: OnnxNode) -> onnx.FunctionProto:
 # ---- windows -------------------------------------------------------------------------------------
 
 
-@body("", "Col2Im", to="TransposeConv2d, TransposeConv3d")
+@body("", "Col2Im", to="Transpose, Pad, ElementWiseAdd")
 def _col2im(n: OnnxNode) -> onnx.FunctionProto:
-    """A transposed convolution whose kernels have a single one, each at its place of the block."""
+    """One dimension of the image after the other: what overlaps along it is added up. That reads
+    and writes the columns a few times, where a transposed convolution whose kernels hold a single
+    one multiplies each of them with as many zeros as a block has elements.
+    """
     b = Body(n)
     image, block = _list(n, 1, "image_shape"), _list(n, 2, "block_shape")
     rank, taps = len(block), math.prod(block)
@@ -178,22 +181,56 @@ def _col2im(n: OnnxNode) -> onnx.FunctionProto:
         raise ValueError(
             f"{rows} x {columns} columns for blocks of {block} at {counts} places of {image}"
         )
-    channels = rows // taps
-    rest = [w - (k - 1) * t - s for w, k, t, s in zip(whole, counts, strides, spans, strict=True)]
-    kernel = np.eye(taps, dtype=n.input(0).dtype).reshape(taps, 1, *block)
-    y = b.op(
-        "ConvTranspose",
-        [
-            reshaped(b, b.given(0), [batch, rows, *counts]),
-            array(b, np.tile(kernel, (channels, *[1] * (rank + 1)))),
-        ],
-        group=channels,
-        strides=strides,
-        dilations=dilations,
-        pads=pads,
-        output_padding=rest,
-    )
-    return b.proto(y, opset=OPSET)
+    maps, x = batch * (rows // taps), b.given(0)
+    for i in range(rank):
+        # [maps, taps along i, taps to come and image so far, places along i, places to come]
+        inner = math.prod(block[i + 1 :]) * math.prod(image[:i])
+        shape = [maps, block[i], inner, counts[i], math.prod(counts[i + 1 :])]
+        x = _overlapped(
+            b, reshaped(b, x, shape), shape, n, image[i], strides[i], dilations[i], pads[i]
+        )
+    return b.proto(reshaped(b, x, [batch, rows // taps, *image]), opset=OPSET)
+
+
+def _overlapped(
+    b: Body,
+    x: str,
+    shape: list[int],
+    n: OnnxNode,
+    image: int,
+    stride: int,
+    dilation: int,
+    pad: int,
+) -> str:
+    """[maps, taps, inner, places, outer] -> [maps, inner, image, outer]. Tap k of place p belongs
+    at p * stride + k * dilation - pad: taps with one quotient of k * dilation by the stride lie
+    between one another and become one piece, without overlap; the pieces are added.
+    """
+    maps, taps, inner, places, outer = shape
+    rows = [[taps] * stride for _ in range((taps - 1) * dilation // stride + 1)]  # taps: none
+    for k in range(taps):
+        rows[k * dilation // stride][k * dilation % stride] = k
+    if stride > 1 and any(taps in row for row in rows):
+        x = b.op("Pad", [x, ints(b, [0] * 6 + [1] + [0] * 3)])
+    size, total = places * stride, ""
+    for at, row in enumerate(rows):
+        begin = at * stride - pad
+        if row == [taps] * stride or begin >= image or begin + size <= 0:
+            continue
+        piece = x
+        if row != list(range(taps)):
+            piece = b.op("Gather", [x, ints(b, row)], axis=1)
+        if stride > 1:
+            piece = b.op("Transpose", [piece], perm=[0, 2, 3, 1, 4])
+        piece = reshaped(b, piece, [maps, inner, size, outer])
+        if begin or size != image:
+            around = [0, 0, begin, 0, 0, 0, image - begin - size, 0]
+            piece = b.op("Pad", [piece, ints(b, around)])
+        total = b.op("Add", [total, piece]) if total else piece
+    if not total:  # padding alone lies in the image
+        zero = helper.make_tensor("", helper.np_dtype_to_tensor_dtype(n.input(0).dtype), (1,), [0])
+        total = b.op("ConstantOfShape", [ints(b, [maps, inner, image, outer])], value=zero)
+    return total
 
 
 @body("", "MaxUnpool", to="ScatterElements, Pad")

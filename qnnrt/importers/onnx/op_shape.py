@@ -84,7 +84,7 @@ def lower_slice(c: Lowering, n: OnnxNode) -> Value:
     return strided(c, x, ranges)
 
 
-@lowers("Pad", to="Pad")
+@lowers("Pad", to="Pad, StridedSlice, Concat")
 def pad(c: Lowering, n: OnnxNode) -> Value:
     x = c.b.real(n.input(0))
     mode = n.text("mode", "constant")
@@ -102,10 +102,14 @@ def pad(c: Lowering, n: OnnxNode) -> Value:
         raise ValueError(f"mode {mode!r} has nothing to repeat: {pads} of {list(x.shape)}")
     if mode == "wrap":
         for axis, (before, after) in enumerate(pads):
-            if before or after:
-                c.budget.array((x.shape[axis] + before + after,), np.int64, "indices", copies=3)
-                index = np.arange(-before, x.shape[axis] + after) % x.shape[axis]
-                x = gather_const(c, x, index, axis)
+            size = x.shape[axis]
+            if max(before, after) <= size:  # runs, each of which is copied as such
+                ends = [(size - before, size), (0, size), (0, after)]
+                parts = [strided(c, x, {axis: (b, e, 1)}) for b, e in ends if b < e]
+                x = concat(c, parts, axis)
+            else:
+                c.budget.array((size + before + after,), np.int64, "indices", copies=3)
+                x = gather_const(c, x, np.arange(-before, size + after) % size, axis)
         return x
     if not any(map(any, pads)):
         return x
