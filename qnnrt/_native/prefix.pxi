@@ -45,6 +45,17 @@ cdef class Prefix:
         n = (len(self._message) - _HEAD) // _WORD - _PLACE_WORDS
         return [words[i] for i in range(n)]
 
+    def __eq__(self, other) -> bool:
+        if not isinstance(other, Prefix):
+            return NotImplemented
+        return self._key() == (<Prefix>other)._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self):
+        return self.tokens, self.cache, self.rows, self.row
+
     def __repr__(self) -> str:
         return f"<qnnrt.llm.Prefix of {len(self.tokens)} tokens, {self.cache!r}>"
 
