@@ -247,6 +247,14 @@ def test_reshapes_that_wait_for_an_order(recipes: dict[Any, Any]) -> None:
     assert "Gemm" not in {key[0] for key in recipes}  # whose weights are put into that order
 
 
+def test_small_results_of_large_constants() -> None:
+    """Whose elements are not what a node is known by."""
+    nodes = [node("LessOrEqual", ["a", "b"], ["t"]), node("Where", ["t", "x", "z"], ["y"])]
+    a, b = np.arange(25.0).reshape(5, 5), np.full((5, 5), 7.0)
+    inputs = {"x": (5, 5), "z": (5, 5)}
+    _check(*(_model(nodes, ["y"], {"a": c, "b": d}, inputs) for c, d in ((a, b), (b, a))))
+
+
 def test_shapes_that_are_computed(recipes: dict[Any, Any]) -> None:
     nodes = [
         node("Shape", ["x"], ["shape"]),

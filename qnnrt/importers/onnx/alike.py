@@ -151,7 +151,7 @@ class Recipe:
     ) -> None:
         if trace.lost or len(ops) - start > _LONGEST:
             raise NotAlike
-        found = _References(inputs, trace, op in _VIEWS)
+        found = _References(inputs, trace, op)
         # Operations, and moves of tensors, which make those that they need: (None, what, order).
         self._steps: list[tuple[Any, ...]] = []
         at = start
@@ -247,8 +247,9 @@ def _earlier(ref: _Ref, inputs: Sequence[Value | None], values: Sequence[Value])
 class _References:
     """Places of what a lowering read and made."""
 
-    def __init__(self, inputs: Sequence[Value | None], trace: Trace, view: bool) -> None:
-        self._inputs, self._trace, self._view = inputs, trace, view
+    def __init__(self, inputs: Sequence[Value | None], trace: Trace, op: str) -> None:
+        self._inputs, self._trace, self._view = inputs, trace, op in _VIEWS
+        self._decided = op in _MEASURES or all(v is None or _is_small(v.held) for v in inputs)
         self.values: list[tuple[Any, ...]] = []
         self.computed: list[tuple[Any, tuple[int, ...]]] = []
         self._known: dict[Value, _Ref] = {}
@@ -339,6 +340,8 @@ class _References:
         if found is None and v.held is not None:
             first = self._inputs[0] if self._view else None
             if first is None or first.held is None:
+                if not self._decided:  # by elements that the kind of the node does not have
+                    raise NotAlike
                 found = self._known[v] = self._owned(v, v.perm)
             else:
                 found = self._known[v] = _VIEW, 0, v.shape, v.perm
