@@ -184,7 +184,7 @@ def matmul(
             ours.session.run()
             expected = ours.result()
             kernels[f"{n} {precision}"] = ours.kernels()
-            if "tensor.tensor" in kernels[f"{n} {precision}"]:
+            if {"tensor.tensor", "mapped.mapped"} & set(kernels[f"{n} {precision}"]):
                 with without_tensor_cores(backend):
                     plain = OnDevice(model, backend, feeds, _gpu.OPTIONS[precision])
                 plain.session.run()

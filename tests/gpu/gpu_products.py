@@ -54,6 +54,16 @@ def main() -> None:
             case("FullyConnected", [normal(rows, 44, dtype=t), w.astype(t), None], [(rows, 9)])
             for rows, t in ((1, np.float32), (3, np.float32), (4, np.float16))
         ]
+        # Of more terms than are on their way at a time.
+        + [
+            case("FullyConnected", [normal(rows, k), normal(9, k), None], [(rows, 9)])
+            for rows, k in ((1, 1500), (1, 301), (3, 700))
+        ]
+        + [
+            case("FullyConnected", [normal(2, k, dtype=h), w, None], [(2, 9)])
+            for h, k in ((np.float16, 48), (np.float16, 2600))
+            for w in (normal(9, k, dtype=h),)
+        ]
         + [case("MatMul", [normal(3, 2, 7), normal(3, 7, 5)], [(3, 2, 5)], static=[1])],
     )
 

@@ -46,6 +46,9 @@ FOUR = tensor.Block(64, 64, 128, 4, 1, 3, grouped=True)
 EIGHT = tensor.Block(256, 64, 128, 8, 1, 4, grouped=True)
 #: Others copy for them.
 SERVED = tensor.Block(64, 64, 128, 4, 1, 4, grouped=True, copiers=32)
+#: Tiles come one after the other, by tensor maps.
+MAPPED = dataclasses.replace(SERVED, maps=True)
+MAPPED_EIGHT = dataclasses.replace(MAPPED, rows=128, columns=128, down=8, stages=3)
 #: Rows, columns and terms into which copies of 16, 8, 4 and 2 bytes divide 16-bit floats.
 SIZES = [(72, 72, 80), (36, 44, 68), (70, 66, 70), (67, 69, 71)]
 LAYOUTS = [(False, False), (True, False), (False, True), (True, True)]
@@ -146,6 +149,25 @@ def test_several_blocks_and_work_items_that_copy(only: Use, block: tensor.Block)
     only(block)
     exactly(product((260, 70, 260), (False, False), np.float16))
     exactly(convolution((1, 7, 9, 8), (3, 3, 8), 70, np.float32, pad=1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("block", "parts"), [(MAPPED, 1), (MAPPED, 2), (MAPPED_EIGHT, 1)])
+def test_tiles_one_after_the_other_by_tensor_maps(
+    only: Use, block: tensor.Block, parts: int, dtype: Any
+) -> None:
+    """More tiles than groups run at a time, of one matrix and of several, in all layouts, of fewer
+    steps than stages and of more, with what is behind a product."""
+    only(block, parts)
+    sizes = [(200, 200, 328), (72, 264, 72), (136, 72, 16), (264, 136, 80)]
+    cases = [product(n, layout, dtype) for n, layout in zip(sizes, LAYOUTS, strict=True)]
+    cases.append(product((200, 72, 328), (False, False), dtype, static=[1], then=[("Relu", {})]))
+    a, b = numbers(2, 1, 72, 40, dtype=dtype), numbers(3, 40, 72, dtype=dtype)
+    cases.append(case("MatMul", [a, b], [(2, 3, 72, 72)]))
+    a, w, bias = (numbers(*s, dtype=dtype) for s in ((70, 512), (70, 512), (70,)))
+    cases.append(case("FullyConnected", [a, w, bias], [(70, 70)], static=[1, 2]))
+    exactly(*cases)
 
 
 @pytest.mark.slow
@@ -351,8 +373,9 @@ def test_they_are_tried_before_they_are_used(caplog: pytest.LogCaptureFixture) -
     """By what does their work where there are none: right there, and refused as PTX."""
     device = choose()
     assert [trial.differences(device, np.dtype(dtype), WIDE) for dtype in DTYPES] == [0, 0]
-    for turned in (False, True):
-        assert trial.differences(device, np.dtype(np.float32), FOUR, turned=turned) == 0
+    for block in (FOUR, MAPPED):
+        for layout in ((False, False), (False, True), (True, True)):
+            assert trial.differences(device, np.dtype(np.float32), block, turned=layout) == 0
     if not device.tensor_cores:
         claims = dataclasses.replace(device, tensor_cores=True, driver="claims")
         with caplog.at_level(logging.WARNING, "qnnrt"):
@@ -387,14 +410,19 @@ def test_local_memory_beyond_what_opencl_says_is_tried(
     assert all(200 << 10 < block.local_bytes <= 227 << 10 for block in found)
 
 
+@pytest.mark.parametrize("maps", [False, True])
 def test_four_warps_together_are_tried(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, maps: bool
 ) -> None:
-    """Where the compute capability has such instructions, with each type and layout."""
-    tried: list[tuple[str, str, bool]] = []
+    """Where the compute capability has such instructions, with each type and layout; and so are
+    tensor maps for these."""
+    tried: list[tuple[str, str, tuple[bool, bool]]] = []
 
-    def differences(real: Device, dtype: Any, block: tensor.Block, turned: bool) -> int:
+    def differences(
+        real: Device, dtype: Any, block: tensor.Block, turned: tuple[bool, bool]
+    ) -> int:
         assert block.grouped
+        assert block.maps == maps
         tried.append((real.driver, dtype.name, turned))
         if real.driver == "refuses":
             raise RuntimeError("clBuildProgram failed")
@@ -403,6 +431,8 @@ def test_four_warps_together_are_tried(
     monkeypatch.setattr(trial, "differences", differences)
     monkeypatch.setattr(trial, "_real", lambda device: device)
     monkeypatch.setattr(trial, "_grouped", {})
+    monkeypatch.setattr(trial, "_maps", {})
+    asked = trial.maps if maps else trial.grouped
     monkeypatch.setattr(
         trial, "local_bytes", lambda device: {"small": 48 << 10}.get(device.driver, 227 << 10)
     )
@@ -412,12 +442,12 @@ def test_four_warps_together_are_tried(
             raw = described(
                 "cl_nv_device_attribute_query", {"older": 8, "newer": 10}.get(driver, 9)
             )
-            found[driver] = trial.grouped(dataclasses.replace(Device.of(raw), driver=driver))
+            found[driver] = asked(dataclasses.replace(Device.of(raw), driver=driver))
     assert [driver for driver, is_ in found.items() if is_] == ["right"]
     assert [t[1:] for t in tried if t[0] == "right"] == [
-        ("float16", False),
-        ("float16", True),
-        ("float32", False),
+        ("float16", (False, False)),
+        ("float16", (True, True)),
+        ("float32", (False, maps)),
     ]
     assert {driver for driver, *_ in tried} == {"right", "wrong", "refuses"}
     assert "float32, 1 numbers are wrong" in caplog.text
@@ -437,6 +467,7 @@ def test_four_warps_together_make_large_products(
     made = {}
     for grouped in (False, True):
         monkeypatch.setattr(trial, "grouped", lambda _, is_=grouped: is_)
+        monkeypatch.setattr(trial, "maps", lambda _: False)
         a, b, y = (ir.Value("", 0, (size, size), np.dtype(dtype), 0, "native") for _ in range(3))
         graph = ir.Ir("g", (a, b, y), [ir.Node("n", "MatMul", [a, b], [y], {})])
         target = Target(device, tf32=True, kernels_alone=True)

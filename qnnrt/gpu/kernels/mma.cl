@@ -30,6 +30,17 @@
 //       terms from step * TERMS on of the tiles at a_tile and b_tile
 //   ARRIVE(n), MEET(n): at a barrier of all of the group, without waiting there, and waiting
 //   GROUP_COMMIT(): ends a batch; GROUP_WAIT(n): for all batches but the last n
+// With MAPS the device's copy engine brings whole tiles: one work item asks for them, and a barrier in
+// local memory, of 8 bytes, says when their bytes are there. A tensor map, of 128 bytes, says how a
+// matrix lies; 32-bit floats are rounded to tf32 on their way, half to even.
+//   MAP(at, base, terms, lines, line, matrix, box_terms, box_lines): makes one at `at`, which is
+//       zero: the elements of a line, the lines, the bytes from one to the next and from matrix to
+//       matrix, and how many of each a box has. KEEP_MAP(to, at) by a warp puts it where it is used
+//   BOX(to, map, x, y, z, full): begins to copy what is at element x of line y of matrix z; zeros
+//       where there is nothing
+//   BARRIER(at, n): makes a barrier of n arrivals; ARRIVED(at), EXPECT(at, bytes): one of them, with
+//       so many bytes to come; MET(at, parity): waits until it was passed a first time (0), second
+//       (1), and so on
 // Their instructions follow REWRITTEN, a mark of comments: a compiler that does not know them takes
 // the text, programs.py removes the mark from the PTX that it makes and has that built.
 
@@ -171,6 +182,80 @@ static inline uint rounded(uint word) {
 #else
 #define GROUP_TYPES "k8.f32.tf32.tf32"
 #endif
+#ifdef MAPS
+#define MAP_SET(at, field, bits, constraint, value)                                            \
+  asm volatile(REWRITTEN "tensormap.replace.tile." field bits ", %1;" ::"r"(memory_address + (at)), \
+               constraint(value)                                                               \
+               : "memory")
+#define MAP_TYPE(at, field, value) MAP_SET(at, field, ".shared::cta.b1024.b32 [%0]", "n", value)
+#define MAP_WORD(at, field, value) \
+  MAP_SET(at, field, ".shared::cta.b1024.b32 [%0]", "r", (uint)(value))
+#define MAP_LONG(at, field, value) \
+  MAP_SET(at, field, ".shared::cta.b1024.b64 [%0]", "l", (ulong)(value))
+#define MAP_SIZE(at, field, dim, value) \
+  MAP_SET(at, field, ".shared::cta.b1024.b32 [%0], " #dim, "r", (uint)(value))
+#define MAP_STRIDE(at, dim, value) \
+  MAP_SET(at, "global_stride", ".shared::cta.b1024.b64 [%0], " #dim, "l", (ulong)(value))
+#ifdef HALF
+#define MAP_ELEMENT 6  // 16-bit floats
+#else
+#define MAP_ELEMENT 11  // 32-bit ones that become tf32
+#endif
+// Fields that are not set here are 0: no interleaving, zeros where there is nothing.
+#define MAP(at, base, terms, lines, line, matrix, box_terms, box_lines) \
+  {                                                                     \
+    MAP_LONG(at, "global_address", (size_t)(base));                     \
+    MAP_TYPE(at, "rank", 2); /* less one */                             \
+    MAP_TYPE(at, "elemtype", MAP_ELEMENT);                              \
+    MAP_TYPE(at, "swizzle_mode", 3); /* of 128 bytes */                 \
+    MAP_SIZE(at, "global_dim", 0, terms);                               \
+    MAP_SIZE(at, "global_dim", 1, lines);                               \
+    MAP_SIZE(at, "global_dim", 2, 0x7fffffff);                          \
+    MAP_STRIDE(at, 0, line);                                            \
+    MAP_STRIDE(at, 1, matrix);                                          \
+    MAP_SIZE(at, "box_dim", 0, box_terms);                              \
+    MAP_SIZE(at, "box_dim", 1, box_lines);                              \
+    MAP_SIZE(at, "box_dim", 2, 1);                                      \
+    MAP_SIZE(at, "element_stride", 0, 1);                               \
+    MAP_SIZE(at, "element_stride", 1, 1);                               \
+    MAP_SIZE(at, "element_stride", 2, 1);                               \
+  }
+#define KEEP_MAP(to, at)                                                                       \
+  asm volatile(REWRITTEN                                                                       \
+               "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu."    \
+               "sync.aligned [%0], [%1], 128;\n" REWRITTEN                                     \
+               "fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"((ulong)(size_t)(to)), \
+               "r"(memory_address + (at))                                                      \
+               : "memory")
+#define BOX(to, map, x, y, z, full)                                                                \
+  asm volatile(REWRITTEN                                                                           \
+               "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes " \
+               "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(memory_address + (to)),                     \
+               "l"((ulong)(size_t)(map)), "r"(x), "r"(y), "r"(z), "r"(memory_address + (full))     \
+               : "memory")
+#define BARRIER(at, n)                                                                    \
+  asm volatile(REWRITTEN "mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(memory_address + (at)), \
+               "r"(n)                                                                     \
+               : "memory")
+#define ARRIVED(at)                                                                           \
+  asm volatile(REWRITTEN "mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(memory_address + (at)) \
+               : "memory")
+#define EXPECT(at, bytes)                                                 \
+  asm volatile(REWRITTEN                                                  \
+               "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"( \
+                   memory_address + (at)),                                \
+               "r"(bytes)                                                 \
+               : "memory")
+#define MET(at, parity)                                                                   \
+  asm volatile(                                                                           \
+      "{\n"                                                                               \
+      ".reg .pred met;\n"                                                                 \
+      "WAIT:\n" REWRITTEN "mbarrier.try_wait.parity.shared::cta.b64 met, [%0], %1;\n"     \
+      REWRITTEN "@!met bra WAIT;\n"                                                       \
+      "}" ::"r"(memory_address + (at)),                                                   \
+      "r"(parity)                                                                         \
+      : "memory")
+#endif
 // The places of b's terms; whether it is turned is said of 16-bit floats alone.
 #ifdef B_TURNED
 #define B_LINES(step) LINES(b_tile + (step)*32, 16)
@@ -269,6 +354,8 @@ static inline void multiply(float (*sum)[WN][4], const uint* a, const uint* b,
   {}
 #ifdef HALF
 #define NUMBER(at) vload_half((at) / 2, (__local const half*)memory)
+#elif defined MAPS
+#define NUMBER(at) as_float(ROUNDED(WORD(at)))
 #else
 #define NUMBER(at) as_float(WORD(at))
 #endif

@@ -38,7 +38,8 @@ def _in_local_memory(
     if _on_tensor_cores(x, target):
         device = target.device
         most, grouped = trial.local_bytes(device), trial.grouped(device)
-        blocks = tensor.ways(x, target, most, grouped=grouped)
+        maps = grouped and trial.maps(device)
+        blocks = tensor.ways(x, target, most, grouped=grouped, maps=maps)
     plain: list[Any] = tiles.ways(x, target)
     few = 2 if blocks else 0
     for way, parts in (*blocks[:few], *plain[:1], *blocks[few : _MOST // 2], *plain[1:]):

@@ -29,6 +29,13 @@ _TURNED: Final = 32  # rows and columns that a work group of turn.cl has
 _WIDE_TURNED: Final = 64  # and one of prepare.cl
 _ROUNDED: Final = 4096  # elements that one rounds as they lie
 _PREPARERS: Final = 256  # its work items
+#: Bytes of local memory beside the tiles, with tensor maps: results of a warp on their way out, and
+#: the barriers of a stage.
+_RESULTS: Final = 16 * (32 + 8) * 4
+_BARRIERS: Final = 16
+#: Lines of tensor maps are multiples of so many bytes, and a group has words for two of them.
+_MAPPED_LINE: Final = 16
+_MAPS: Final = 64
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,8 @@ class Block:
         ahead: a warp loads the words of its next product while it makes one.
         grouped: four warps multiply together, as devices of compute capability 9.0 can: see mma.cl.
         copiers: work items that do nothing but copy, for grouped blocks; without them all copy.
+        maps: tiles are copied by the device's copy engine, which tensor maps tell how matrices lie,
+            and groups are as many as run at a time; for grouped blocks.
         slices: that the sum is cut into, each of which has warps and stages of its own, for
             products that have fewer blocks than the device has multiprocessors.
     """
@@ -76,6 +85,7 @@ class Block:
     ahead: bool = False
     grouped: bool = False
     copiers: int = 0
+    maps: bool = False
     slices: int = 1
 
     @property
@@ -90,13 +100,14 @@ class Block:
 
     @property
     def local_bytes(self) -> int:
-        return self.slices * self.stages * self.line * (self.rows + self.columns)
+        tiles = self.slices * self.stages * self.line * (self.rows + self.columns)
+        return tiles + self.maps * (self.down * _RESULTS + self.stages * _BARRIERS)
 
     def __str__(self) -> str:
         copiers = f"-{self.copiers}" if self.copiers else ""
         sizes = f"{self.rows}x{self.columns}x{self.line}x{self.stages}"
         slices = f"-{self.slices}slices" if self.slices > 1 else ""
-        how = f"{'-grouped' * self.grouped}{copiers}{slices}"
+        how = f"{'-grouped' * self.grouped}{copiers}{'-maps' * self.maps}{slices}"
         return f"tensor-{sizes}-{self.down}x{self.across}{how}"
 
 
@@ -146,6 +157,13 @@ GROUPED: Final = (
         tf32=Pace(3.0, 0.40, 0.31),
     ),
 )
+#: The same where the copy engine copies.
+_mapped = functools.partial(_together, down=8, copiers=32, maps=True)
+MAPPED: Final = (
+    _mapped(128, 256, stages=4, half=Pace(5.0, 0.62, 0.62), tf32=Pace(5.5, 0.58, 0.58)),
+    _mapped(256, 128, stages=4, half=Pace(5.0, 0.62, 0.62), tf32=Pace(5.5, 0.58, 0.58)),
+    _mapped(128, 128, stages=6, half=Pace(5.0, 0.38, 0.38), tf32=Pace(5.0, 0.38, 0.38)),
+)
 #: Bytes of an H100's memory in a microsecond.
 _MEMORY: Final = 2.6e6
 #: Microseconds of one more kernel.
@@ -160,16 +178,22 @@ def offered(x: Product, target: Target) -> bool:
     return x.a.dtype == _F16 or (x.a.dtype == _F32 and target.tf32)
 
 
-def ways(x: Product, target: Target, local_bytes: int, *, grouped: bool) -> list[tuple[Block, int]]:
-    """Blocks of at most so many bytes of local memory, and ``grouped`` ones, and numbers of parts
-    of the sum, those that are expected to be the fastest first."""
+def ways(
+    x: Product, target: Target, local_bytes: int, *, grouped: bool, maps: bool = False
+) -> list[tuple[Block, int]]:
+    """Blocks of at most so many bytes of local memory, ``grouped`` ones, and those with tensor
+    ``maps``, and numbers of parts of the sum, those that are expected to be the fastest first."""
     raw = target.device.raw
     # A work item keeps where each row of a window begins that it copies from.
     at_once = _LEAST if _widens(x) else _a_bytes(x)
     most = _MOST_ROWS * at_once if x.window else math.inf
     found = [
         (_cost(x, block, parts, int(raw.max_compute_units)), block, parts)
-        for block in (*BLOCKS, *(GROUPED if grouped and _aligned(x) else ()))
+        for block in (
+            *BLOCKS,
+            *(GROUPED if grouped and _aligned(x) else ()),
+            *(MAPPED if maps and _mappable(x) else ()),
+        )
         if block.items <= raw.max_work_group_size and block.local_bytes <= local_bytes
         if block.rows * block.line <= most * block.copying
         for parts in PARTS
@@ -191,19 +215,34 @@ def _cost(x: Product, block: Block, parts: int, units: int) -> float:
     groups = -(-x.rows // block.rows) * -(-x.columns // block.columns) * x.count * parts
     beside = min(block.together, -(-groups // units))
     step = max(pace.alone, beside * pace.each)
-    once = pace.start + step * -(-_steps(x, block) // (parts * block.slices))
-    # Groups that follow one another are not in step for long.
+    steps = step * -(-_steps(x, block) // (parts * block.slices))
     rounds = groups / (units * block.together)
-    if rounds < 4:
-        rounds = max(1.0, (rounds + math.ceil(rounds)) / 2)
+    # Groups that follow one another are not in step for long, but for those that take tile after
+    # tile, which begin once.
+    if block.maps:
+        rounds = math.ceil(rounds)
+        once = steps + pace.start / rounds
+    else:
+        once = steps + pace.start
+        if rounds < 4:
+            rounds = max(1.0, (rounds + math.ceil(rounds)) / 2)
     read = x.inner // (x.window.taps if x.window else 1) * x.rows + x.inner * x.columns
     written = x.rows * x.columns * x.count
     cost = max(rounds * once, size * (read * x.count + written) / _MEMORY)
-    if block.grouped and size == 4:  # rounded beforehand
-        for value in (x.a, *(() if x.constant else (x.b,))):
-            cost += _KERNEL + 2 * value.nbytes / _MEMORY
+    for value in _prepared(x, block):
+        cost += _KERNEL + 2 * value.nbytes / _MEMORY
     # Writing parts, reading them, and one more kernel.
     return cost + (parts > 1) * (_KERNEL + 4 * (parts + 1) * written / _MEMORY)
+
+
+def _prepared(x: Product, block: Block) -> list[Value]:
+    """Matrices that kernels round to tf32 beforehand, and lay out as lines of terms. The copy
+    engine rounds what lies so."""
+    if not block.grouped or x.a.dtype != _F32:
+        return []
+    a = not (block.maps and x.a_step == 1)
+    b = not (block.maps and x.b_column != 1) and not x.constant
+    return [value for value, made in ((x.a, a), (x.b, b)) if made]
 
 
 def make(x: Product, target: Target, block: Block, parts: int) -> list[Launch]:
@@ -213,9 +252,10 @@ def make(x: Product, target: Target, block: Block, parts: int) -> list[Launch]:
     x, before = _widened(x, target)
     size = x.a.dtype.itemsize
     turns: list[Launch] = []
-    if block.grouped and x.a.dtype == _F32:
+    prepared = _prepared(x, block)
+    if x.a in prepared:
         x, turns = _rounded(x, target)
-    b, b_matrix, b_row, b_turned, more = _second(x, target, block)
+    b, b_matrix, b_row, b_turned, more = _second(x, target, x.b in prepared)
     turns += more
     a_turned = x.a_step != 1
     # A constant's rows are longer where they were made so, with zeros behind them.
@@ -246,8 +286,20 @@ def make(x: Product, target: Target, block: Block, parts: int) -> list[Launch]:
         *((("B_TURNED", "1"),) if b_turned else ()),
     )
     sizes = (block.rows, block.columns, block.items)
-    turns = _as_one(turns)
-    return before + turns + in_tiles(x, post, "tensor", defines, sizes, (b, b_matrix, b_row), parts)
+    kernel = "mapped" if block.maps else "tensor"
+    made = in_tiles(x, post, kernel, defines, sizes, (b, b_matrix, b_row), parts)
+    if block.maps:
+        made[0] = _one_by_one(made[0], target, block)
+    return before + _as_one(turns) + made
+
+
+def _one_by_one(launch: Launch, target: Target, block: Block) -> Launch:
+    """A launch whose groups, as many as run at a time, take one tile after the other."""
+    across, down, layers = launch.total[0] // block.items, *launch.total[1:]
+    groups = min(int(target.device.raw.max_compute_units), across * down * layers)
+    maps = target.temporary((groups, _MAPS), np.uint32)
+    args = (maps, layers, *launch.args)
+    return dataclasses.replace(launch, total=(groups * block.items, 1, 1), args=args)
 
 
 def _aligned(x: Product) -> bool:
@@ -258,6 +310,20 @@ def _aligned(x: Product) -> bool:
     sizes = (x.b_column, x.inner) if turned else (x.b_step, x.columns)
     made = x.constant or x.b.dtype == _F32
     return made or _at_once(x.b.dtype.itemsize, *sizes, x.b_matrix) >= _LEAST
+
+
+def _mappable(x: Product) -> bool:
+    """Whether tensor maps describe both matrices: no windows, and lines of whole pieces."""
+    if x.window or (x.count > 1 and x.a_matrix and x.a_matrix < x.a_row):
+        return False
+    a = x.a_row if x.a_step == 1 else x.a_step
+    b = x.b_column if x.b_column != 1 else x.b_step
+    read = [] if x.constant else [b, x.b_matrix]
+    if x.a.dtype == _F32:  # kernels make lines of those that they turn
+        read = read if x.b_column != 1 else []
+    if x.a.dtype == _F16 or x.a_step == 1:
+        read += [a, x.a_matrix]
+    return not any(n * x.a.dtype.itemsize % _MAPPED_LINE for n in read)
 
 
 def _widens(x: Product) -> bool:
@@ -347,7 +413,9 @@ def _rounded(x: Product, target: Target) -> tuple[Product, list[Launch]]:
     return dataclasses.replace(x, a=a, a_matrix=matrix, a_row=width, a_step=1), [launch]
 
 
-def _second(x: Product, target: Target, block: Block) -> tuple[Value, int, int, bool, list[Launch]]:
+def _second(
+    x: Product, target: Target, prepared: bool
+) -> tuple[Value, int, int, bool, list[Launch]]:
     """b, its elements from matrix to matrix and from line to line, whether it is [n][k], and what
     makes it.
 
@@ -362,7 +430,7 @@ def _second(x: Product, target: Target, block: Block) -> tuple[Value, int, int, 
     ready = ready and not any(n % each for n in (line, x.inner if turned else x.columns))
     width = -(-x.inner // each) * each
     matrix = x.columns * width if x.b_count > 1 else 0
-    if not x.constant and x.b.dtype == _F32 and block.grouped:
+    if prepared:
         value, launch = _turn(
             x.b, target, x.b_count, x.columns, x.inner, width, x.b_matrix, line, turned=turned
         )

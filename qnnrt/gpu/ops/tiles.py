@@ -156,14 +156,17 @@ def dots(x: Product, target: Target) -> list[Launch]:
     if x.constant and x.b_step != 1:
         data = np.ascontiguousarray(x.weights().swapaxes(1, 2))
         b, b_matrix, b_row = target.constant(data), data[0].size if x.b_count > 1 else 0, x.inner
+    sizes = (x.a_row, b_row, x.inner, x.a_matrix, b_matrix)
+    # 16 bytes, where 16-bit floats lie in such.
+    wide = x.b.dtype.itemsize == 2 and not any(n % 8 for n in sizes)
     defines = (
         *x.defines(post),
         ("TM", str(next(n for n in (1, 2, 4, 8) if n >= x.rows))),
         ("LANES", str(_LANES)),
         ("GROUP", str(_GROUP)),
-        ("VA", _at_once(x.a_row, b_row, x.inner, x.a_matrix, b_matrix)),
+        ("VA", "8" if wide else _at_once(*sizes)),
     )
-    sizes = (x.rows, x.columns, x.inner, x.a_matrix, b_matrix, x.a_row, b_row)
+    numbers = (x.rows, x.columns, x.inner, x.a_matrix, b_matrix, x.a_row, b_row)
     total = (_LANES, -(-x.columns // _GROUP) * _GROUP, x.count)
-    args = (*x.operands(b), *sizes, *x.place, *post.args)
+    args = (*x.operands(b), *numbers, *x.place, *post.args)
     return [Launch("dots", "dots", defines, total, args, (_LANES, _GROUP, 1), post.before)]

@@ -23,12 +23,16 @@ from ..ir import Node, Value
 from ..programs import Programs, cache_dir
 from ..target import Target
 from .matrices import matrices
-from .tensor import BLOCKS, GROUPED, Block, make
+from .tensor import BLOCKS, GROUPED, MAPPED, Block, make
 
-__all__ = ["grouped", "local_bytes", "trusted"]
+__all__ = ["grouped", "local_bytes", "maps", "trusted"]
 
-#: Beyond one block each way and all stages, and no multiples of what is copied at once.
-_ROWS, _COLUMNS, _DEPTH = 134, 140, 340
+#: Beyond one block each way and all stages, and no multiples of what is copied at once; for tensor
+#: maps, of no more than that.
+_SIZES: Final = (134, 140, 340)
+_MAPPED: Final = (136, 144, 344)
+#: Less than 1 by a quarter of what tf32 tells apart: whole numbers times this are rounded to them.
+_LESS: Final = 1 - 2**-13
 
 #: What a kernel can have of a multiprocessor's shared memory, by compute capability. NVIDIA's
 #: driver lets a kernel declare that much, whatever it says of the device.
@@ -40,6 +44,7 @@ _GROUPED: Final = (9, 0)
 
 _found: dict[tuple[str, ...], bool] = {}
 _grouped: dict[tuple[str, ...], bool] = {}
+_maps: dict[tuple[str, ...], bool] = {}
 _local: dict[tuple[str, ...], int] = {}
 _guard = Guard()
 
@@ -63,8 +68,19 @@ def grouped(device: Device) -> bool:
     most = local_bytes(device)
     with _guard.lock:
         if key not in _grouped:
-            _grouped[key] = _multiplies(device, most)
+            _grouped[key] = _multiplies(device, most, GROUPED, "multiply together")
         return _grouped[key]
+
+
+def maps(device: Device) -> bool:
+    """Whether the copy engine may copy for these. Tried once in a process, where `grouped` says
+    so."""
+    key = _key(device)
+    most = local_bytes(device)
+    with _guard.lock:
+        if key not in _maps:
+            _maps[key] = _multiplies(device, most, MAPPED, "have tiles copied by tensor maps")
+        return _maps[key]
 
 
 def local_bytes(device: Device) -> int:
@@ -107,20 +123,21 @@ def _capability(device: Device) -> tuple[int, int]:
     return int(getattr(device.raw, major, 0)), int(getattr(device.raw, minor, 0))
 
 
-def _multiplies(device: Device, most: int) -> bool:
-    with _logged(log.info, "warps of %s do not multiply together", device):
+def _multiplies(device: Device, most: int, blocks: tuple[Block, ...], what: str) -> bool:
+    with _logged(log.info, "warps of %s do not %s", device, what):
         if (real := _real(device)) is None or _capability(real) != _GROUPED:
             return False
-        if (block := next((b for b in GROUPED if b.local_bytes <= most), None)) is None:
+        if (block := next((b for b in blocks if b.local_bytes <= most), None)) is None:
             return False
-        # 32-bit floats are turned by kernels.
-        for dtype, layouts in ((np.float16, (False, True)), (np.float32, (False,))):
+        # 32-bit floats are turned by kernels, but those that tensor maps describe.
+        lines = ((False, True),) if block.maps else ((False, False),)
+        for dtype, layouts in ((np.float16, ((False, False), (True, True))), (np.float32, lines)):
             if wrong := sum(
                 differences(real, np.dtype(dtype), block, turned=turned) for turned in layouts
             ):
                 log.warning(
-                    "warps of %s do not multiply together: of products of %s, %d numbers are wrong",
-                    device, np.dtype(dtype).name, wrong,
+                    "warps of %s do not %s: of products of %s, %d numbers are wrong",
+                    device, what, np.dtype(dtype).name, wrong,
                 )  # fmt: skip
                 break
         else:
@@ -136,7 +153,7 @@ def _works(device: Device) -> bool:
             return False
         for dtype in (np.float16, np.float32):
             if wrong := differences(real, np.dtype(dtype), BLOCKS[0]):
-                name, all_ = np.dtype(dtype).name, _ROWS * _COLUMNS
+                name, all_ = np.dtype(dtype).name, _SIZES[0] * _SIZES[1]
                 log.warning(
                     "the tensor cores of %s are not used: of a product of %s, %d of %d numbers "
                     "are wrong", device, name, wrong, all_,
@@ -163,24 +180,35 @@ def _real(device: Device) -> Device | None:
         return None
 
 
-def differences(device: Device, dtype: np.dtype[Any], block: Block, *, turned: bool = False) -> int:
+def differences(
+    device: Device,
+    dtype: np.dtype[Any],
+    block: Block,
+    *,
+    turned: tuple[bool, bool] = (False, False),
+) -> int:
     """How many numbers of a product are not what they are: whole ones, so that sums are exact in
-    every precision. Matrices lie as [m][k] and [k][n], or ``turned``, as [k][m] and [n][k]."""
+    every precision. 32-bit floats are such once they are rounded. Matrices lie as [m][k] and
+    [k][n], or ``turned``, as [k][m] and [n][k]."""
     cl = pyopencl()
     rng = np.random.default_rng(0)
-    a, b = (rng.integers(-3, 4, s).astype(dtype) for s in ((_ROWS, _DEPTH), (_DEPTH, _COLUMNS)))
+    rows, columns, depth = _MAPPED if block.maps else _SIZES
+    a, b = (rng.integers(-3, 4, s).astype(dtype) for s in ((rows, depth), (depth, columns)))
     exact = a.astype(np.float32) @ b.astype(np.float32)
-    y = np.full((_ROWS, _COLUMNS), 77, dtype)
+    if dtype == np.float32:
+        a, b = a * dtype.type(_LESS), b * dtype.type(_LESS)
+    y = np.full((rows, columns), 77, dtype)
     context = cl.Context([device.raw])
     queue = cl.CommandQueue(context, device.raw)
     memory = {}
     values = []
-    for array in (*((np.ascontiguousarray(x.T) if turned else x) for x in (a, b)), y):
+    lie = [np.ascontiguousarray(x.T) if turn else x for x, turn in zip((a, b), turned, strict=True)]
+    for array in (*lie, y):
         value = Value("", 0, array.shape, dtype, data_type(dtype), "native")
         memory[value] = cl.Buffer(context, cl.mem_flags.READ_WRITE, array.nbytes)
         cl.enqueue_copy(queue, memory[value], array)
         values.append(value)
-    params = {"transpose_in0": turned, "transpose_in1": turned}
+    params = dict(zip(("transpose_in0", "transpose_in1"), turned, strict=True))
     product = matrices(Node("trial", "MatMul", [*values[:2]], [values[2]], params))
     programs = Programs(context, device)
     for launch in make(product, Target(device), block, 1):

@@ -101,7 +101,7 @@ def assembled(launch: Launch, arch: str, folder: Path) -> Usage:
     assert launch.group is not None
     if arch == "sm_90a":
         made = ptx.read_bytes().replace(b".target sm_80", b".target sm_90")
-        better = rewritten(made.replace(b".version 7.0", b".version 8.0"))
+        better = rewritten(made.replace(b".version 7.0", b".version 8.3"))
         assert better is not None, "there is no marked instruction"
         # How many work items a group has, which clang does not say, but drivers' compilers do.
         entry = better.index(b")", better.index(b".entry")) + 1
