@@ -2,8 +2,8 @@
 
 #include "abi/qnn_gpu.h"
 #include "abi/qnnrt_ext.h"
-#include "api/number_of.h"
 #include "api/runtime.h"
+#include "support/number_of.h"
 
 namespace qnnrt {
 namespace {

@@ -6,7 +6,7 @@
 #include "api/config_gpu.h"
 #include "api/config_lpai.h"
 #include "api/functions.h"
-#include "api/number_of.h"
+#include "support/number_of.h"
 
 namespace qnnrt {
 namespace {

@@ -1,7 +1,7 @@
 #include "api/config_lpai.h"
 
-#include "api/number_of.h"
 #include "api/runtime.h"
+#include "support/number_of.h"
 
 namespace qnnrt {
 namespace {

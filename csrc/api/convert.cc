@@ -9,6 +9,7 @@
 #include "api/encoding.h"
 #include "ops/encoding.h"
 #include "ops/strided_copy.h"
+#include "support/number_of.h"
 
 namespace qnnrt {
 namespace {
@@ -351,6 +352,7 @@ Result<Node> NodeFromQnn(const Qnn_OpConfig_t& config, const OpPackages& package
       if (!value.ok())
         return std::move(value).status().WithCode(kBad).Within("node '" + node.name + "', param '" +
                                                                name + "'");
+      value.value().id = 0;  // part of the node, whether or not the client made it a tensor before
       node.params.push_back({name, std::move(value).value()});
     } else {
       return Error(kBad, "node '%s': param '%s' is neither scalar nor tensor", node.name.c_str(),

@@ -10,9 +10,6 @@
 
 namespace qnnrt {
 
-// No tensor has a higher rank.
-constexpr uint32_t kMostDims = 16;
-
 // How the data of a STATIC tensor lies, and who copies it.
 struct StaticSource {
   const int64_t* strides = nullptr;  // in bytes, one for each dimension; null: as rows

@@ -5,11 +5,11 @@
 #include <filesystem>
 #include <mutex>
 
-#include "api/number_of.h"
 #include "api/runtime.h"
 #include "api/system.h"
 #include "support/json.h"
 #include "support/line_log.h"
+#include "support/number_of.h"
 #include "support/version.h"
 
 namespace qnnrt::system {

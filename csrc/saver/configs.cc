@@ -6,8 +6,8 @@
 #include "abi/qnn_errors.h"
 #include "abi/qnn_htp.h"
 #include "abi/qnnrt_ext.h"
-#include "api/number_of.h"
 #include "saver/program.h"
+#include "support/number_of.h"
 
 namespace qnnrt::saver {
 namespace {}  // namespace

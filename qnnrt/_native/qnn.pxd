@@ -882,6 +882,10 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
     uint64_t qnnrt_weights_info(Qnnrt_WeightsInfo_t* info)
     const char* qnnrt_graph_describe(Qnn_GraphHandle_t graph)
 
+    ctypedef struct Qnnrt_Tensors_t:
+        const Qnn_Tensor_t* inputs
+        const Qnn_Tensor_t* outputs
+        uint32_t num_inputs, num_outputs
     ctypedef struct Qnnrt_ExecutorText_t:
         char text[500]
     ctypedef struct Qnnrt_ExecutorRun_t:
@@ -889,6 +893,9 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
     ctypedef struct Qnnrt_Executor_t:
         void* self
         uint64_t started
+        uint64_t (*bind)(
+            void* self, const Qnnrt_Tensors_t* tensors, void** binding,
+            Qnnrt_ExecutorText_t* why) noexcept nogil
         uint64_t (*run)(
             void* self, void* binding, const Qnnrt_ExecutorRun_t* run,
             Qnnrt_ExecutorText_t* why) noexcept nogil
@@ -949,7 +956,7 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
     uint64_t qnnrt_binary_verify(const void* binary, uint64_t size)
 
     ctypedef struct Qnnrt_ArenaItem_t:
-        uint32_t first
+        uint32_t first, last
         uint64_t size, alignment
     ctypedef struct Qnnrt_PlanOptions_t:
         uint32_t effort, milliseconds

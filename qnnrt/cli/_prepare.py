@@ -15,7 +15,7 @@ from ..model import ModelLibrary
 from ..model.binary import ContextBinary, system_library
 from ..qnn.backend import Backend
 from ..qnn.context import Context
-from ..qnn.graph import TENSOR_TYPES, Graph
+from ..qnn.graph import MEM_TYPES, Graph
 from ..qnn.options import graph_options, own_graph_config
 from ..qnn.owner import config
 from ..qnn.profile import Profile
@@ -100,20 +100,23 @@ class ComposedGraph(Graph):
         graph._wanted = wanted
         return graph
 
-    def add_tensor(
+    def _create(
         self,
         name: str,
-        *args: Any,
-        type: str | int = "native",
-        mem_type: str | int = "raw",
-        **others: Any,
+        shape: tuple[int, ...],
+        code: int,
+        kind: int,
+        data: Any,
+        quantization: Any,
+        mem_type: int,
+        dtype: Any,
+        copy: bool,
     ) -> _core.Tensor:
-        kind = choice("type", type, TENSOR_TYPES)
         if kind == abi.QNN_TENSOR_TYPE_NATIVE and self._wanted.is_output(self.name, name):
             kind = abi.QNN_TENSOR_TYPE_APP_READ
         if kind <= abi.QNN_TENSOR_TYPE_APP_READWRITE and self._wanted.mem_type is not None:
-            mem_type = self._wanted.mem_type
-        return super().add_tensor(name, *args, type=kind, mem_type=mem_type, **others)
+            mem_type = choice("mem_type", self._wanted.mem_type, MEM_TYPES)
+        return super()._create(name, shape, code, kind, data, quantization, mem_type, dtype, copy)
 
     def add_node(
         self,

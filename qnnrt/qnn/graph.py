@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -259,19 +259,18 @@ class Graph(Owner):
             GraphError, OpPackageError: the backend does not take it.
         """
         self.context.backend.use_package(package)
-        given: Iterable[Any] = ()
-        if params:
-            given = params_of(params, None if self._is_ours else self._parameter(name))
+        given = params_of(params, self._parameter(name)) if params else ()
         op = _core.Op(name, package, type, given, inputs, outputs)
         self._library.graph_add_node(self.handle, op)
 
     def _parameter(self, node: str) -> Callable[[str, np.ndarray], Tensor]:
-        """What makes a parameter that is an array a tensor of the graph, as QNN says. Backends of
-        this package take its elements with the node."""
+        """What makes a tensor of a parameter that is an array: one of the graph, as QNN says.
+        Backends of this package take its elements with the node."""
 
         def make(param: str, array: np.ndarray) -> Tensor:
             tensor = static_tensor(f"{node}.{param}", array)
-            self._library.tensor_create_graph_tensor(self.handle, tensor)
+            if not self._is_ours:
+                self._library.tensor_create_graph_tensor(self.handle, tensor)
             return tensor
 
         return make

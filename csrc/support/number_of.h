@@ -7,6 +7,9 @@
 
 namespace qnnrt {
 
+// The highest rank that a client's tensor may have.
+constexpr uint32_t kMostDims = 16;
+
 // A client's enum as the number it is: it may be one that this version has no name for, and C++
 // leaves undefined what reading it as an enum gives.
 template <typename Enum>
