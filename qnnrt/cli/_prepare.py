@@ -100,23 +100,12 @@ class ComposedGraph(Graph):
         graph._wanted = wanted
         return graph
 
-    def _create(
-        self,
-        name: str,
-        shape: tuple[int, ...],
-        code: int,
-        kind: int,
-        data: Any,
-        quantization: Any,
-        mem_type: int,
-        dtype: Any,
-        copy: bool,
-    ) -> _core.Tensor:
+    def _placed(self, name: str, kind: int, mem_type: int) -> tuple[int, int]:
         if kind == abi.QNN_TENSOR_TYPE_NATIVE and self._wanted.is_output(self.name, name):
             kind = abi.QNN_TENSOR_TYPE_APP_READ
         if kind <= abi.QNN_TENSOR_TYPE_APP_READWRITE and self._wanted.mem_type is not None:
             mem_type = choice("mem_type", self._wanted.mem_type, MEM_TYPES)
-        return super()._create(name, shape, code, kind, data, quantization, mem_type, dtype, copy)
+        return kind, mem_type
 
     def add_node(
         self,

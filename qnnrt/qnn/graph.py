@@ -182,6 +182,7 @@ class Graph(Owner):
         copy: bool,
     ) -> Tensor:
         """``add_tensor`` with everything as the C API has it."""
+        kind, mem_type = self._placed(name, kind, mem_type)
         tensor = _core.Tensor(
             name,
             shape,
@@ -203,6 +204,10 @@ class Graph(Owner):
         elif kind == _STATE:
             self.states.append(tensor)
         return tensor
+
+    def _placed(self, name: str, kind: int, mem_type: int) -> tuple[int, int]:
+        """What the tensor is made as, where that is not what was asked for."""
+        return kind, mem_type
 
     def _takes_strides(self, data: np.ndarray, shape: Sequence[int], code: int) -> bool:
         """Whether the backend makes rows of data that does not lie as rows: others' do not."""

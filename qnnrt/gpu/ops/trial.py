@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from .matrices import matrices
 from .tensor import BLOCKS, GROUPED, MAPPED, Block, make
 
 __all__ = ["grouped", "local_bytes", "maps", "trusted"]
+
+T = TypeVar("T")
 
 #: Beyond one block each way and all stages, and no multiples of what is copied at once; for tensor
 #: maps, of no more than that.
@@ -55,42 +57,34 @@ def trusted(device: Device) -> bool:
     Of a device that only its description is known of, as to the compiler of libQnnGpu.so, the one
     that OpenCL has under the same name here is tried; where there is none, the answer is no.
     """
-    key = _key(device)
-    with _guard.lock:
-        if key not in _found:
-            _found[key] = _works(device)
-        return _found[key]
+    return _once(_found, device, lambda: _works(device))
 
 
 def grouped(device: Device) -> bool:
     """Whether four warps may multiply together. Tried once in a process, where `trusted` is so."""
-    key = _key(device)
     most = local_bytes(device)
-    with _guard.lock:
-        if key not in _grouped:
-            _grouped[key] = _multiplies(device, most, GROUPED, "multiply together")
-        return _grouped[key]
+    return _once(_grouped, device, lambda: _multiplies(device, most, GROUPED, "multiply together"))
 
 
 def maps(device: Device) -> bool:
     """Whether the copy engine may copy for these. Tried once in a process, where `grouped` says
     so."""
-    key = _key(device)
-    most = local_bytes(device)
-    with _guard.lock:
-        if key not in _maps:
-            _maps[key] = _multiplies(device, most, MAPPED, "have tiles copied by tensor maps")
-        return _maps[key]
+    most, what = local_bytes(device), "have tiles copied by tensor maps"
+    return _once(_maps, device, lambda: _multiplies(device, most, MAPPED, what))
 
 
 def local_bytes(device: Device) -> int:
     """How much local memory a kernel on tensor cores may declare: what OpenCL says, or more where a
     product with that much comes out right. Tried once in a process."""
+    return _once(_local, device, lambda: _most_local(device))
+
+
+def _once(found: dict[tuple[str, ...], T], device: Device, trial: Callable[[], T]) -> T:
     key = _key(device)
     with _guard.lock:
-        if key not in _local:
-            _local[key] = _most_local(device)
-        return _local[key]
+        if key not in found:
+            found[key] = trial()
+        return found[key]
 
 
 def _key(device: Device) -> tuple[str, ...]:
