@@ -1,4 +1,4 @@
-"""The reports in results/ as Markdown tables: what docs/benchmarks.md shows.
+"""The reports in results/ as Markdown tables: what docs/benchmarks*.md show.
 
 python benchmarks/_table.py [FILE.json ...]
 """
