@@ -123,7 +123,7 @@ class Subgraph:
         """Memory for a tensor from the next ``allocate`` on."""
         self.check(index)
         tensor = self.graph.tensors[index]
-        if tensor.data is not None or index in self.parts.constants:
+        if tensor.constant or index in self.parts.constants:
             raise ValueError(f"tensor {index} is a constant of the file: it takes no other memory")
         if check and allocation.data % DEFAULT_TENSOR_ALIGNMENT:
             raise ValueError(

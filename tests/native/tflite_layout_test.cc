@@ -5,7 +5,8 @@
 #include <string>
 
 #include "check.h"
-#include "tflite/delegate/node_view.h"
+#include "tflite/delegate/runtime.h"
+#include "tflite/lowering/options.h"
 
 #define SIZE(Type, size) static_assert(sizeof(Type) == (size), "size of " #Type)
 #define AT(Type, field, offset) \
@@ -174,7 +175,7 @@ std::map<std::string, double> Read(const char* table, size_t offset) {
   char data[40] = {0};
   if (offset < sizeof data) data[offset] = 1;
   qnnrt::tflite::NodeView view;
-  qnnrt::tflite::ReadOptions(data, table, &view);
+  qnnrt::tflite::ReadOptions(data, SIZE_MAX, table, &view);
   std::map<std::string, double> found;
   for (const auto& [name, option] : view.options) found[name] = option.number;
   return found;
@@ -190,11 +191,20 @@ TEST(AnOptionIsReadWhereTheStructHasIt) {
   }
 }
 
+TEST(FieldsBeyondTheBytesAreLeftOut) {
+  const int32_t data[] = {1, 2, 3, 4};
+  for (size_t bytes = 0; bytes <= sizeof data; ++bytes) {
+    qnnrt::tflite::NodeView view;
+    qnnrt::tflite::ReadOptions(data, bytes, "TransposeConvOptions", &view);
+    CHECK_EQ(view.options.size(), bytes / sizeof(int32_t));
+  }
+}
+
 TEST(AListHasItsLengthBehindIt) {
   int32_t data[9] = {2, 3, 4, 0, 0, 0, 0, 0, 3};
   for (const char* table : {"ReshapeOptions", "SqueezeOptions"}) {
     qnnrt::tflite::NodeView view;
-    qnnrt::tflite::ReadOptions(data, table, &view);
+    qnnrt::tflite::ReadOptions(data, SIZE_MAX, table, &view);
     CHECK(view.options.begin()->second.list == std::vector<double>({2, 3, 4}));
   }
 }

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "tflite/lowering/flexbuffer.h"
+#include "tflite/lowering/options.h"
 
 namespace qnnrt::tflite {
 namespace {
@@ -102,115 +102,7 @@ TensorView TensorOf(const TfLiteContext& context, int index, bool output) {
   return view;
 }
 
-// ---- Options: what builtin_data has, under the schema's names ----
-
-enum Kind {
-  kInt,
-  kFlag,  // a byte, because what follows the last field is not cleared
-  kFloat,
-  kFromOne,  // an enumeration that begins at 0 in the schema, and at 1 in C
-  kList,     // eight numbers of 32 bits, and how many of them count
-};
-
-struct Field {
-  Field(const char* name, Kind kind = kInt) : name(name), kind(kind) {}
-  const char* name;
-  Kind kind;
-};
-
-// The fields of each table of options in the order of TFLite's struct, up to the last one that the
-// lowering reads; each one is on its natural boundary.
-const std::map<std::string, std::vector<Field>>& Fields() {
-  const Field padding("Padding", kFromOne), stride_w("StrideW"), stride_h("StrideH");
-  const Field activation("FusedActivationFunction");
-  static const auto* const table = new std::map<std::string, std::vector<Field>>{
-      {"Conv2DOptions",
-       {padding, stride_w, stride_h, activation, "DilationWFactor", "DilationHFactor"}},
-      {"DepthwiseConv2DOptions",
-       {padding, stride_w, stride_h, "DepthMultiplier", activation, "DilationWFactor",
-        "DilationHFactor"}},
-      {"Conv3DOptions",
-       {padding, stride_w, stride_h, "StrideD", "DilationWFactor", "DilationHFactor",
-        "DilationDFactor", activation}},
-      {"TransposeConvOptions", {padding, stride_w, stride_h, activation}},
-      {"Pool2DOptions", {padding, stride_w, stride_h, "FilterWidth", "FilterHeight", activation}},
-      {"FullyConnectedOptions", {activation, "WeightsFormat", {"KeepNumDims", kFlag}}},
-      {"BatchMatMulOptions", {{"AdjX", kFlag}, {"AdjY", kFlag}}},
-      {"AddOptions", {activation}},
-      {"SubOptions", {activation}},
-      {"MulOptions", {activation}},
-      {"DivOptions", {activation}},
-      {"L2NormOptions", {activation}},
-      {"GeluOptions", {{"Approximate", kFlag}}},
-      {"LeakyReluOptions", {{"Alpha", kFloat}}},
-      {"SoftmaxOptions", {{"Beta", kFloat}}},
-      {"LocalResponseNormalizationOptions",
-       {"Radius", {"Bias", kFloat}, {"Alpha", kFloat}, {"Beta", kFloat}}},
-      {"ConcatenationOptions", {"Axis", activation}},
-      {"DepthToSpaceOptions", {"BlockSize"}},
-      {"SpaceToDepthOptions", {"BlockSize"}},
-      {"ReshapeOptions", {{"NewShape", kList}}},
-      {"SqueezeOptions", {{"SqueezeDims", kList}}},
-      {"StridedSliceOptions",
-       {"BeginMask",
-        "EndMask",
-        "EllipsisMask",
-        "NewAxisMask",
-        "ShrinkAxisMask",
-        {"Offset", kFlag}}},
-      {"SplitOptions", {"NumSplits"}},
-      {"PackOptions", {"ValuesCount", "Axis"}},
-      {"UnpackOptions", {"Num", "Axis"}},
-      {"MirrorPadOptions", {{"Mode", kFromOne}}},
-      {"ReducerOptions", {{"KeepDims", kFlag}}},
-      {"CumsumOptions", {{"Exclusive", kFlag}, {"Reverse", kFlag}}},
-      {"GatherOptions", {"Axis", "BatchDims"}},
-      {"OneHotOptions", {"Axis"}},
-      {"ResizeBilinearOptions", {{"AlignCorners", kFlag}, {"HalfPixelCenters", kFlag}}},
-      {"ResizeNearestNeighborOptions", {{"AlignCorners", kFlag}, {"HalfPixelCenters", kFlag}}},
-      {"LSTMOptions", {activation, {"CellClip", kFloat}, {"ProjClip", kFloat}, "KernelType"}},
-      {"UnidirectionalSequenceLSTMOptions",
-       {activation,
-        {"CellClip", kFloat},
-        {"ProjClip", kFloat},
-        {"TimeMajor", kFlag},
-        {"AsymmetricQuantizeInputs", kFlag},
-        {"DiagonalRecurrentTensors", kFlag}}},
-  };
-  return *table;
-}
-
-template <typename T>
-T Read(const char** at) {
-  T value;
-  std::memcpy(&value, *at, sizeof value);
-  *at += sizeof value;
-  return value;
-}
-
 }  // namespace
-
-void ReadOptions(const void* data, const char* table, NodeView* view) {
-  auto found = Fields().find(table);
-  if (found == Fields().end()) return;
-  if (data == nullptr) Damaged("its parameters are missing");
-  const char* at = static_cast<const char*>(data);
-  for (const Field& field : found->second) {
-    Option& option = view->options[field.name];
-    if (field.kind == kFlag) {
-      option.number = Read<uint8_t>(&at) != 0;
-    } else if (field.kind == kFloat) {
-      option.number = Read<float>(&at);
-    } else if (field.kind == kList) {
-      int32_t values[8];
-      for (int32_t& value : values) value = Read<int32_t>(&at);
-      const int32_t count = std::clamp(Read<int32_t>(&at), 0, 8);
-      option.list.assign(values, values + count);
-    } else {
-      option.number = Read<int32_t>(&at) - (field.kind == kFromOne ? 1.0 : 0.0);
-    }
-  }
-}
 
 const Operator* OperatorOf(const TfLiteRegistration& registration) {
   const bool custom = registration.builtin_code == kCustomOperator;
@@ -237,10 +129,10 @@ NodeView ViewOf(const TfLiteContext& context, const TfLiteNode& node,
   if (IsFixed(view) && view.op->delegated == Delegated::kNotFixed)
     Unsupported("its quantized numbers are left to TFLite's kernel");
   if (view.op->code == kCustomOperator) {
-    view.options = ReadFlexMap(static_cast<const uint8_t*>(node.custom_initial_data),
-                               static_cast<size_t>(std::max(0, node.custom_initial_data_size)));
+    ReadCustomOptions(node.custom_initial_data,
+                      static_cast<size_t>(std::max(0, node.custom_initial_data_size)), &view);
   } else {
-    ReadOptions(node.builtin_data, view.op->options, &view);
+    ReadOptions(node.builtin_data, SIZE_MAX, view.op->options, &view);
   }
   return view;
 }

@@ -18,9 +18,6 @@ const Operator* OperatorOf(const TfLiteRegistration& registration);
 NodeView ViewOf(const TfLiteContext& context, const TfLiteNode& node,
                 const TfLiteRegistration& registration);
 
-// What the builtin_data of a node has, under the names of the schema's table of options.
-void ReadOptions(const void* data, const char* table, NodeView* view);
-
 // The plan of a partition, from those of its nodes in their order.
 class Partition {
  public:

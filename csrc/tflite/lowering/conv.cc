@@ -159,16 +159,15 @@ void Conv3d(Node& n) {
         n.Fused(n.Op("Conv3d", inputs, out, {found.Stride(), found.Padding(), found.Dilation()})));
 }
 
-// The gradient of a convolution, from the wanted output size, which gives the padding. `kernel`:
-// the dimension of the weights that the window begins at, `outputs` that of the outputs; `order`
-// brings the weights to QNN's.
-void TransposeConv(Node& n, const char* type, size_t spatial, size_t kernel, int outputs,
+// The gradient of a convolution with weights `w`, from the wanted output size, which gives the
+// padding. `kernel`: the dimension of the weights that the window begins at, `outputs` that of the
+// outputs; `order` brings the weights to QNN's. The bias is input `bias`, where it is given.
+void TransposeConv(Node& n, const char* type, const Value& x, const Value& w, int bias,
+                   const std::vector<int64_t>& wanted, size_t kernel, int outputs,
                    const std::vector<uint32_t>& order) {
-  const std::vector<int64_t> wanted = n.Ints(0, "the output shape");
-  const int rank = static_cast<int>(spatial) + 2;
-  const Value x = n.In(2, rank), w = Weights(n, 1, x, rank);
+  const size_t spatial = x.rank() - 2;
   const uint32_t count = w.dims[static_cast<size_t>(outputs)];
-  if (wanted.size() != spatial + 2 || wanted[0] != x.dims[0] || wanted.back() != count ||
+  if (wanted.size() != x.rank() || wanted[0] != x.dims[0] || wanted.back() != count ||
       w.dims.back() != x.dims.back())
     Damaged("%s and weights %s to another output shape", Text(x.dims).c_str(),
             Text(w.dims).c_str());
@@ -197,16 +196,43 @@ void TransposeConv(Node& n, const char* type, size_t spatial, size_t kernel, int
     extra.push_back(Dim(std::max<int64_t>(-after, 0)));
   }
   std::vector<Value> inputs = {x, n.Transpose(w, order)};
-  AddBias(n, 3, x, w, outputs, count, &inputs);
+  AddBias(n, bias, x, w, outputs, count, &inputs);
   n.Set(0, n.Fused(n.Op(type, inputs, out,
                         {U32s("stride", stride),
                          U32s("pad_amount", pads, {static_cast<uint32_t>(spatial), 2}),
                          U32s("output_padding", extra)})));
 }
 
-void TransposeConv2d(Node& n) { TransposeConv(n, "TransposeConv2d", 2, 1, 0, {1, 2, 3, 0}); }
+void TransposeConv2d(Node& n) {
+  const std::vector<int64_t> wanted = n.Ints(0, "the output shape");
+  const Value x = n.In(2, 4), w = Weights(n, 1, x, 4);
+  TransposeConv(n, "TransposeConv2d", x, w, 3, wanted, 1, 0, {1, 2, 3, 0});
+}
+
 // Weights are [kD, kH, kW, Cout, Cin].
-void TransposeConv3d(Node& n) { TransposeConv(n, "TransposeConv3d", 3, 0, 3, {0, 1, 2, 4, 3}); }
+void TransposeConv3d(Node& n) {
+  const std::vector<int64_t> wanted = n.Ints(0, "the output shape");
+  const Value x = n.In(2, 5), w = Weights(n, 1, x, 5);
+  TransposeConv(n, "TransposeConv3d", x, w, 3, wanted, 0, 3, {0, 1, 2, 4, 3});
+}
+
+// MediaPipe's, without the output shape: SAME gives `stride` pixels for one, VALID all that the
+// windows reach.
+void TransposeConvBias(Node& n) {
+  const Value x = n.In(0, 4), w = Weights(n, 1, x, 4);
+  const int64_t padding = n.Integer("Padding");
+  const bool same = padding == kPaddingSame;
+  if (!same && padding != kPaddingValid)
+    Damaged("padding is %lld, neither SAME (0) nor VALID (1)", static_cast<long long>(padding));
+  const auto reached = [&](size_t d, const char* stride) -> int64_t {
+    const int64_t step = n.Integer(stride), size = x.dims[d], taps = w.dims[d];
+    if (step < 1 || step > INT32_MAX) Damaged("a stride of %lld", static_cast<long long>(step));
+    return same ? size * step : (size - 1) * step + taps;
+  };
+  const std::vector<int64_t> wanted = {x.dims[0], reached(1, "StrideH"), reached(2, "StrideW"),
+                                       w.dims[0]};
+  TransposeConv(n, "TransposeConv2d", x, w, 2, wanted, 1, 0, {1, 2, 3, 0});
+}
 
 Value Pool(Node& n, const char* type, const Value& x) {
   const int64_t kernel_h = n.Integer("FilterHeight"), kernel_w = n.Integer("FilterWidth");
@@ -282,6 +308,8 @@ std::vector<Operator> ConvOperators() {
       {126, "BATCH_MATMUL", BatchMatMul, "MatMul", "BatchMatMulOptions"},
       {132, "CONV_3D", Conv3d, "Conv3d", "Conv3DOptions"},
       {141, "CONV_3D_TRANSPOSE", TransposeConv3d, "TransposeConv3d", "Conv3DOptions"},
+      {kCustomOperator, "Convolution2DTransposeBias", TransposeConvBias, "TransposeConv2d",
+       "TransposeConvOptions"},
   };
 }
 

@@ -18,6 +18,9 @@ enum Type : uint8_t {
   kIndirectUint = 7,
   kIndirectFloat = 8,
   kMap = 9,
+  kVectorInt = 11,
+  kVectorUint = 12,
+  kVectorFloat = 13,
   kBool = 26,
 };
 
@@ -120,6 +123,19 @@ std::map<std::string, Option, std::less<>> ReadFlexMap(const uint8_t* bytes, siz
       case kIndirectFloat:
         option.number = r.Float(r.Target(at, width), wide);
         break;
+      case kVectorInt:
+      case kVectorUint:
+      case kVectorFloat: {
+        const size_t first = r.Target(at, width);
+        const uint64_t length = r.Uint(r.Before(first, 1, wide), wide);
+        if (length > size) Damaged("options that are cut off");
+        for (size_t k = first; k < first + length * wide; k += wide) {
+          option.list.push_back(kind >> 2 == kVectorInt    ? static_cast<double>(r.Int(k, wide))
+                                : kind >> 2 == kVectorUint ? static_cast<double>(r.Uint(k, wide))
+                                                           : r.Float(k, wide));
+        }
+        break;
+      }
       default:
         found.erase(name);
     }

@@ -1,4 +1,4 @@
-// Options of custom operators: a map of FlexBuffers, of which numbers are read.
+// Options of custom operators: a map of FlexBuffers, of which numbers and vectors of them are read.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace qnnrt::tflite {
 
-// The numbers and truth values of the map; other entries are left out. Throws Refused for bytes
-// that are no such map.
+// The numbers, truth values and typed vectors of the map; other entries are left out. Throws
+// Refused for bytes that are no such map.
 std::map<std::string, Option, std::less<>> ReadFlexMap(const uint8_t* bytes, size_t size);
 
 }  // namespace qnnrt::tflite

@@ -6,8 +6,8 @@
 #include "support/guard.h"
 #include "support/json.h"
 #include "support/per_thread.h"
-#include "tflite/lowering/flexbuffer.h"
 #include "tflite/lowering/lowering.h"
+#include "tflite/lowering/options.h"
 
 namespace qnnrt::tflite {
 namespace {
@@ -95,7 +95,7 @@ NodeView ViewOf(const Qnn_OpConfigV1_t& config, States states, uint64_t budget) 
     std::vector<uint8_t> bytes;
     for (double byte : given)
       bytes.push_back(byte >= 0 && byte < 256 ? static_cast<uint8_t>(byte) : 0);
-    view.options = ReadFlexMap(bytes.data(), bytes.size());
+    ReadCustomOptions(bytes.data(), bytes.size(), &view);
   }
   if (view.outputs.empty()) Damaged("it has no output");
   return view;

@@ -213,8 +213,10 @@ struct Operator {
   int32_t code;  // BuiltinOperator's number
   const char* name;
   void (*lower)(Node&);
-  const char* to;            // the QNN operations that it becomes, for the coverage page
-  const char* options = "";  // the table of its options; "" when it has none that matters
+  const char* to;  // the QNN operations that it becomes, for the coverage page
+  // The table of its options; "" when it has none that matters. Of a custom operator the struct
+  // that they are the bytes of; "" when they are a map of FlexBuffers.
+  const char* options = "";
   Fixed fixed = Fixed::kOwn;
   Delegated delegated = Delegated::kAll;
   const char* note = "";  // limits, for the coverage page
@@ -230,6 +232,7 @@ std::vector<Operator> ConvOperators();
 std::vector<Operator> DetectionOperators();
 std::vector<Operator> ElementwiseOperators();
 std::vector<Operator> GatherOperators();
+std::vector<Operator> MediapipeOperators();
 std::vector<Operator> MovementOperators();
 std::vector<Operator> RecurrentOperators();
 std::vector<Operator> ReduceOperators();

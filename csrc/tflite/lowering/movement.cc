@@ -38,6 +38,12 @@ void Fill(Node& n) {
   n.Set(0, n.Filled(dims, n.type(value), n.data(value), "the result", n.encoding(value)));
 }
 
+// A sparse constant, which importers have made dense.
+void Densify(Node& n) {
+  n.NeedConstant(0, "what it makes dense");
+  n.Set(0, n.In(0));
+}
+
 // The new shape: input 1 when there is one, else the options'; one -1 is worked out.
 void ReshapeTo(Node& n) {
   const Value x = n.In(0);
@@ -267,6 +273,7 @@ std::vector<Operator> MovementOperators() {
       {96, "RANGE", OnlyConstants, folded, "", own, none},
       {102, "SPLIT_V", SplitV, "Split"},
       {110, "RANK", Measure, folded, "", own, none},
+      {124, "DENSIFY", Densify, folded, "", own, none},
       {130, "BROADCAST_TO", BroadcastTo, "Tile"},
       {145, "BROADCAST_ARGS", OnlyConstants, folded, "", own, none},
   };

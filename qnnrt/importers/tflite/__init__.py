@@ -187,7 +187,7 @@ def _inputs(
 ) -> list[Edge]:
     graph = lowering.graph
     for i in graph.inputs:
-        if graph.tensors[i].data is not None:
+        if graph.tensors[i].constant:
             raise ModelError(f"{lowering.where}: input {lowering.label(i)} is a constant")
     names = names_of(lowering, graph.inputs, entry.inputs if entry else {}, lowering.used)
     sizes = given_shapes(lowering.file, graph, names, shapes)

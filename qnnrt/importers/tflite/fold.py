@@ -233,5 +233,6 @@ _FOLDS: dict[str, Callable[[_Call], np.ndarray]] = {
     "TILE": _tile,
     "BROADCAST_TO": lambda c: np.broadcast_to(c.arrays[0], c.sized(c.arrays[1].reshape(-1))),
     "BROADCAST_ARGS": _broadcast_args,
+    "DENSIFY": lambda c: c.arrays[0],  # as all sparse tensors, it was made dense before
     "DEQUANTIZE": lambda c: c.arrays[0],  # integers were made real before
 }

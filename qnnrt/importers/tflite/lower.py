@@ -81,7 +81,7 @@ class Lowering:
             yield
         finally:
             # A constant is one tensor, however often the subgraph runs.
-            known.update({i: v for i, v in self.env.items() if graph.tensors[i].data is not None})
+            known.update({i: v for i, v in self.env.items() if graph.tensors[i].constant})
             self.graph, self.env, self.guessed, self.vague = outside
             self.running.pop()
 
@@ -132,6 +132,9 @@ class Lowering:
         if info.variable or info.dtype is None:
             return None
         data = info.data
+        if info.sparse is not None:
+            self.budget.array(info.shape, info.dtype, f"sparse {self.label(index)}")
+            data = info.sparse.dense(info.shape)
         if data is None and 0 in info.shape and -1 not in info.shape:
             data = np.empty(info.shape, info.dtype)  # a constant without elements has no buffer
         if data is None:
@@ -172,7 +175,7 @@ class Lowering:
         self.budget.step(shortened(info.name))
         outputs = [self.graph.tensors[i] for i in info.outputs]
         for i in info.outputs:
-            if i in self.env or self.graph.tensors[i].data is not None:
+            if i in self.env or self.graph.tensors[i].constant:
                 raise ModelError(
                     f"{self.where}: {info.name} writes {self.label(i)}, which has a value already"
                 )
@@ -243,7 +246,7 @@ class Lowering:
         value = self.tensor(index)
         tensor = self.graph.tensors[index]
         if value is None and not tensor.variable:
-            if tensor.sparse or tensor.dtype is None or info.op not in TABLE:
+            if tensor.dtype is None or info.op not in TABLE:
                 return None  # the operator is refused, or refuses this
             raise ModelError(
                 f"{self.where}: {info.name} reads {self.label(index)}, which is neither an input, "
@@ -263,8 +266,6 @@ class Lowering:
                 raise Unsupported(
                     f"{what} is {tensor.type}, an element type that QNN does not have"
                 )
-            if tensor.sparse:
-                raise Unsupported(f"{what} is stored as a sparse tensor")
         self.b.scope = info.name
         if all(v is None or v.data is not None for v in node.inputs):
             real = [None if v is None else self.real(v) for v in node.inputs]

@@ -56,7 +56,7 @@ class Parts:
         """The whole subgraph."""
         lowering = Lowering(self.file, self.graph, states, unroll=False)
         for i in self.graph.inputs:
-            if self.graph.tensors[i].data is not None:
+            if self.graph.tensors[i].constant:
                 raise ModelError(f"{self.file.where}: input {lowering.label(i)} is a constant")
             lowering.add_input(i, tensor_name(i), tuple(sizes[i]))
         with np.errstate(all="ignore"):  # what overflows in constants would overflow when run

@@ -11,6 +11,7 @@ import tflite
 
 from ...model import Quantization
 from .reader import Reader
+from .sparse import Sparse, read_sparse
 
 #: TensorType's number -> element type, for those that numpy and QNN both have.
 DTYPES: dict[int, np.dtype] = {
@@ -69,8 +70,13 @@ class TensorInfo:
     data: np.ndarray | None = None
     quantized: Quantized | None = None
     variable: bool = False
-    sparse: bool = False
+    sparse: Sparse | None = None  # a constant that is stored without its zeros
     bits: int | None = None  # of an element, when fewer than its type has
+
+    @property
+    def constant(self) -> bool:
+        """Whether the file has its elements."""
+        return self.data is not None or self.sparse is not None
 
     @property
     def encoding(self) -> Quantization | None:
@@ -124,7 +130,6 @@ def read_tensor(
         shape,
         signature if len(signature) == len(shape) else shape,
         variable=bool(table.IsVariable()),
-        sparse=table.Sparsity() is not None,
         bits=bits,
     )
     tensor.quantized = _quantized(reader, table.Quantization(), tensor, what)
@@ -132,8 +137,15 @@ def read_tensor(
     if not 0 <= at < max(len(buffers), 1):
         raise reader.fail(f"{what} ({name!r}) names buffer {at}; there are {len(buffers)}")
     raw = buffers[at] if buffers else None
-    if raw is not None and tensor.dtype is not None and not tensor.sparse:
-        tensor.data = _array(reader, raw, tensor, what)
+    sparsity = table.Sparsity()
+    if tensor.dtype is None:
+        return tensor
+    if sparsity is None:
+        tensor.data = None if raw is None else _array(reader, raw, tensor, what)
+    elif bits is None:  # no writer stores elements of 4 bits so
+        stored = np.empty(0, np.uint8) if raw is None else raw  # all of it is 0
+        named = f"{what} ({name!r})"
+        tensor.sparse = read_sparse(reader, sparsity, stored, shape, tensor.dtype, named)
     return tensor
 
 

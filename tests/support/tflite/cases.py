@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from qnnrt.importers.tflite.schema import read
-from support.tflite import detection
+from support.tflite import detection, mediapipe, sparse
 from support.tflite import recurrent as tflite_recurrent
 from support.tflite.case import (
     BOOL,
@@ -367,4 +367,6 @@ def tried() -> Counter[str]:
     found["QUANTIZE"] += len(KINDS) * (1 + len(KINDS))  # from floats and from each other
     found["DEQUANTIZE"] += len(KINDS)
     found[detection.NAME] += len(detection.FORMS)
+    found["DENSIFY"] += len(sparse.FORMS)
+    found.update(mediapipe.COUNTS)
     return found
