@@ -132,9 +132,10 @@ void Decode(const NodeView& view, PlannedTensor* t) {
 const std::vector<Operator>& Operators() {
   static const std::vector<Operator>* const table = [] {
     auto all = std::make_unique<std::vector<Operator>>();
-    for (const auto& rows : {ConvOperators(), DetectionOperators(), ElementwiseOperators(),
-                             GatherOperators(), MediapipeOperators(), MovementOperators(),
-                             RecurrentOperators(), ReduceOperators(), SlicePadOperators()})
+    for (const auto& rows :
+         {ConvOperators(), DetectionOperators(), ElementwiseOperators(), GatherOperators(),
+          MediapipeOperators(), MovementOperators(), RecurrentOperators(), ReduceOperators(),
+          SlicePadOperators(), SpectrumOperators()})
       all->insert(all->end(), rows.begin(), rows.end());
     return all.release();
   }();

@@ -237,5 +237,6 @@ std::vector<Operator> MovementOperators();
 std::vector<Operator> RecurrentOperators();
 std::vector<Operator> ReduceOperators();
 std::vector<Operator> SlicePadOperators();
+std::vector<Operator> SpectrumOperators();
 
 }  // namespace qnnrt::tflite

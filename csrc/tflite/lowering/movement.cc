@@ -141,11 +141,17 @@ std::vector<Value> Parts(Node& n, const Value& x, const std::vector<int64_t>& si
   if (x.rank() == 0) Damaged("a scalar in parts");
   int64_t at = 0;
   bool damaged = sizes.empty();
-  std::vector<std::pair<Dims, Qnn_DataType_t>> outputs;
+  std::vector<Range> whole;
+  for (uint32_t size : x.dims) whole.push_back({0, size, 1});
+  std::vector<std::vector<Range>> ranges;
+  std::vector<std::pair<Dims, Qnn_DataType_t>> outputs;  // those with elements
   std::vector<uint32_t> starts;
   for (int64_t size : sizes) {
-    damaged = damaged || size < 1 || size > x.dims[axis] - at;
+    damaged = damaged || size < 0 || size > x.dims[axis] - at;
     if (damaged) break;
+    ranges.push_back(whole);
+    ranges.back()[axis] = {at, at + size, 1};
+    if (size == 0) continue;
     Dims dims = x.dims;
     dims[axis] = static_cast<uint32_t>(size);
     outputs.push_back({dims, n.type(x)});
@@ -154,8 +160,22 @@ std::vector<Value> Parts(Node& n, const Value& x, const std::vector<int64_t>& si
   }
   if (damaged || at != x.dims[axis])
     Damaged("dimension %u of %s in parts of %s", axis, Text(x.dims).c_str(), Text(sizes).c_str());
-  if (sizes.size() == 1) return {n.Op("Reshape", {x}, x.dims)};
-  return n.Ops("Split", {x}, outputs, {U32("axis", axis), U32s("split_index", starts)});
+  std::vector<Value> parts;
+  if (n.constant(x) && n.encoding(x).none()) {
+    for (const auto& range : ranges) parts.push_back(Cut(n, x, range));
+    return parts;
+  }
+  const std::vector<Value> found =
+      outputs.size() == 1
+          ? std::vector<Value>{n.Op("Reshape", {x}, x.dims)}
+          : n.Ops("Split", {x}, outputs, {U32("axis", axis), U32s("split_index", starts)});
+  auto next = found.begin();
+  for (int64_t size : sizes) {
+    Dims none = x.dims;
+    none[axis] = 0;
+    parts.push_back(size > 0 ? *next++ : n.Constant(none, n.type(x), nullptr));
+  }
+  return parts;
 }
 
 void SetAll(Node& n, const std::vector<Value>& values) {

@@ -54,6 +54,11 @@ def _outputs(lowering: Lowering, names: Mapping[int, str], given: list[Edge]) ->
         value = lowering.tensor(i)
         if value is None:
             raise ModelError(f"{lowering.where}: nothing produces the output {name!r}")
+        if lowering.graph.tensors[i].complex:
+            raise ModelError(
+                f"{lowering.where}: output {name!r} is complex64, an element type that QNN does "
+                "not have; end the model in its real and imaginary parts"
+            )
         wanted.append((name, value))
     wanted += lowering.state_outputs
     found: list[Edge] = []

@@ -16,11 +16,12 @@ from ..budget import Budget, Limits
 from ..encodings import decode
 from ..graph import Edge, Op, physical, unique
 from ..guard import shortened
-from . import control_flow, fold, native
+from . import control_flow, fold, native, spectrum
 from .native import TABLE
 from .reasons import CONTROL, reason_for
 from .refusal import Damaged, Unsupported, WrongType
 from .schema import FileInfo, OperatorInfo, SubgraphInfo
+from .spectrum import COMPLEX
 from .types import TensorInfo
 from .values import Builder, TfliteNode, Value, constant
 
@@ -241,6 +242,8 @@ class Lowering:
             dtype = tensor.dtype if tensor.dtype is not None else np.dtype(np.float32)
             edge = Edge(physical(shape), dtype)
             self.env[i] = Value(shape, dtype, edge, None, tensor.encoding)
+            if tensor.complex:
+                self.env[i].imaginary = Value(shape, dtype, Edge(physical(shape), dtype))
 
     def _input(self, index: int, info: OperatorInfo) -> Value | None:
         value = self.tensor(index)
@@ -255,6 +258,10 @@ class Lowering:
         return value
 
     def _lower(self, node: TfliteNode) -> list[Value | None]:
+        if any(t is not None and t.complex for t in (*node.tensors, *node.outputs)):
+            if not self.unroll:
+                raise Unsupported(COMPLEX)
+            return spectrum.lower(node, self._lower)
         info, wanted = node.info, TABLE[node.info.op].options
         if wanted and info.options.table not in ("", wanted):
             raise Damaged(f"it has {info.options.table} instead of {wanted}")

@@ -9,7 +9,6 @@ CONTROL = "control flow: a QNN graph runs every operation once, in order"
 _RANDOM = "random numbers: a QNN graph gives the same outputs for the same inputs"
 _DATA = "the shape of its result depends on the data; a QNN graph has fixed shapes"
 _TABLES = "tables of strings or keys are outside QNN's tensors"
-_COMPLEX = "complex numbers: QNN has no such element type"
 _BITS = "QNN has no operations that move bits"
 _NONE = "no QNN operation corresponds to it yet"
 
@@ -28,7 +27,6 @@ REASONS: dict[str, str] = {
          "LSH_PROJECTION", "SKIP_GRAM", "EMBEDDING_LOOKUP_SPARSE", "CONCAT_EMBEDDINGS"),
         _TABLES,
     ),
-    **dict.fromkeys(("RFFT2D", "IMAG", "REAL", "COMPLEX_ABS"), _COMPLEX),
     **dict.fromkeys(("BITCAST", "RIGHT_SHIFT", "STABLEHLO_SHIFT_LEFT"), _BITS),
     **dict.fromkeys(
         ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"),

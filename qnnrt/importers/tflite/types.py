@@ -79,6 +79,11 @@ class TensorInfo:
         return self.data is not None or self.sparse is not None
 
     @property
+    def complex(self) -> bool:
+        """Whether its numbers are complex: two float32 tensors stand for it."""
+        return self.type == "complex64"
+
+    @property
     def encoding(self) -> Quantization | None:
         """How its integers stand for real numbers, None when they stand for themselves."""
         return None if self.quantized is None else self.quantized.model(self.bits)

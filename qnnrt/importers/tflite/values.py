@@ -30,6 +30,7 @@ class Value:
     data: np.ndarray | None = None
     quantization: Quantization | None = None
     name: str = ""  # of a constant, from the file
+    imaginary: Value | None = None  # of complex numbers, whose real part this is
 
     @property
     def size(self) -> int:

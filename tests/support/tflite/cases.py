@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from qnnrt.importers.tflite.schema import read
-from support.tflite import detection, mediapipe, sparse
+from support.tflite import detection, mediapipe, sparse, spectrum
 from support.tflite import recurrent as tflite_recurrent
 from support.tflite.case import (
     BOOL,
@@ -369,4 +369,7 @@ def tried() -> Counter[str]:
     found[detection.NAME] += len(detection.FORMS)
     found["DENSIFY"] += len(sparse.FORMS)
     found.update(mediapipe.COUNTS)
+    found["RFFT2D"] += len(spectrum.FORMS) * len(spectrum.READERS)
+    for reader in spectrum.READERS:
+        found[reader] += len(spectrum.FORMS)
     return found
