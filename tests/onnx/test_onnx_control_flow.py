@@ -175,6 +175,22 @@ def test_the_turns_of_a_loop_share_the_weights_in_its_body(kind: str) -> None:
     assert all(np.shares_memory(held[0], data) for data in held)
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (1,)])
+def test_a_condition_may_be_a_matrix_of_one_element(shape: tuple[int, ...]) -> None:
+    """As torch's TorchScript exporter writes one that was compared without a reduction."""
+    branches = {
+        f"{name}_branch": graph([node(op, ["x", "x"], [name])], {}, {name: (FLOAT, None)})
+        for name, op in (("then", "Add"), ("else", "Mul"))
+    }
+    nodes = [node("Greater", ["x", "zero"], ["c"]), node("If", ["c"], ["y"], **branches)]
+    proto = make(nodes, {"x": shape}, ["y"], {"zero": np.float32(0)})
+    for x in (np.full(shape, 3, np.float32), np.full(shape, -3, np.float32)):
+        agree(proto, {"x": x})
+    proto = make(nodes, {"x": (1, 2)}, ["y"], {"zero": np.float32(0)})
+    with pytest.raises(ModelError, match=r"its condition has the shape \[1, 2\]"):
+        importer.load(proto)
+
+
 def test_a_condition_that_depends_on_the_data_chooses_between_results() -> None:
     branches = {
         f"{name}_branch": graph([node(op, ["x", "x"], [name])], {}, {name: (FLOAT, None)})

@@ -3,6 +3,7 @@ as they are run."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -140,7 +141,7 @@ def _if(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
 
     if condition.is_const:
         return branch("then_branch" if condition.const.all() else "else_branch")
-    if condition.shape not in ((), (1,)) or condition.count is not None:
+    if math.prod(condition.shape) != 1 or condition.count is not None:
         raise ValueError(f"its condition has the shape {list(condition.shape)}")
     pairs = zip(branch("then_branch"), branch("else_branch"), node.outputs, strict=True)
     return [_where(g, condition, a, b) if out else None for a, b, out in pairs]
