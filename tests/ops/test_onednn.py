@@ -404,9 +404,46 @@ def test_a_path_that_cannot_be_loaded_is_told_with_the_loaders_words(
     assert done.returncode == 0
 
 
+TWICE = LOUD + "t.run(case.model(), 'auto', 1)\n"
+
+
+def kernels_without_the_systems(printed: str) -> str:
+    """What PROBE printed of the kernels."""
+    lines = printed.splitlines()
+    found = next(line for line in lines if line.startswith(("oneDNN", "portable")))
+    if found.startswith("oneDNN"):
+        pytest.skip(f"the system has a library of its own: {found}")
+    return found
+
+
+def test_a_library_of_the_environment_that_cannot_be_loaded_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "libdnnl.so.3"
+    path.write_text("text")
+    done = run_code(TWICE, str(tmp_path / "out.npy"), QNNRT_PACKAGE_LIBS=str(tmp_path))
+    library = kernels_without_the_systems(done.stdout)
+    assert f"{path}: file too short" in library
+    # Each graph's log says it, and stderr, once, to who has no log; what is absent neither does.
+    told = f"{path}: file too short: ignored, the portable kernels are used"
+    assert done.stderr.count(told) == 1
+    assert done.stdout.count(told) == 2
+
+
+def test_that_there_is_no_library_is_logged_once(tmp_path: Path) -> None:
+    done = run_code(TWICE, str(tmp_path / "out.npy"), QNNRT_PACKAGE_LIBS=str(tmp_path))
+    library = kernels_without_the_systems(done.stdout)
+    path = tmp_path / "libdnnl.so.3"
+    assert f"{path}: cannot open shared object file: No such file" in library
+    logged = [line for line in done.stdout.splitlines() if "no oneDNN was found" in line]
+    assert len(logged) == 1
+    assert logged[0].startswith("WARNING")
+    assert str(path) in logged[0]
+    assert done.stderr == ""
+
+
 def test_nothing_is_said_of_a_library_that_was_switched_off(tmp_path: Path) -> None:
     done = run_code(LOUD, str(tmp_path / "out.npy"), QNNRT_ONEDNN="none")
     assert "ignored" not in done.stdout + done.stderr
+    assert "no oneDNN" not in done.stdout + done.stderr
 
 
 def test_a_library_that_is_no_onednn_is_refused(tmp_path: Path) -> None:

@@ -69,26 +69,10 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   }
   if (Load() == nullptr) return KernelPtr();
 
-  const MemoryDesc src = ChannelLast(in, types->in);
-  const MemoryDesc dst = ChannelLast(out, types->out);
-  const MemoryDesc addend =
-      types->addend != dnnl_data_type_undef ? ChannelLast(out, types->addend) : MemoryDesc();
-  const MemoryDesc weights_lie = MemoryDesc::Strided(c->weights, c->weight_strides, types->in);
-  const MemoryDesc weights_any = MemoryDesc::Any(c->weights, types->in);
-  const MemoryDesc bias_md =
-      bias != nullptr ? MemoryDesc::Dense({c->cout}, types->bias) : MemoryDesc();
-  const MemoryDesc& weights_md = weights.is_static() ? weights_any : weights_lie;
-
-  Problem problem{node, ThreadsFor(node, options, c->work), {}, &dst, options.weights};
-  problem.args = {{DNNL_ARG_SRC, Arg::kIn, 0, &src},
-                  {DNNL_ARG_WEIGHTS, Arg::kIn, 1, &weights_lie},
-                  {DNNL_ARG_DST, Arg::kOut, 0, &dst}};
-  if (addend) problem.addend = &addend;
-  if (bias != nullptr) problem.args.push_back({DNNL_ARG_BIAS, Arg::kIn, 2, &bias_md});
-  return MakePrimitiveKernel(problem,
-                             [&](dnnl_primitive_desc_t* desc, const_dnnl_primitive_attr_t attr) {
-                               return c->Describe(desc, attr, src, weights_md, bias_md, dst);
-                             });
+  ProductLayouts l(*c, ChannelLast(in, types->in), ChannelLast(out, types->out), types->in);
+  if (bias != nullptr) l.bias = MemoryDesc::Dense({c->cout}, types->bias);
+  if (types->addend != dnnl_data_type_undef) l.addend = ChannelLast(out, types->addend);
+  return MakeProduct(node, options, ThreadsFor(node, options, c->work), *c, l);
 }
 
 }  // namespace
