@@ -212,6 +212,8 @@ CASES = [
             ("Relu", "Add"),
         ]
     ),
+    conv("pixels by threads", (28, 31), (24, 112), (1, 1), group=4, tail=("Add", "Relu")),
+    conv("pixels by threads, uneven", (41, 43), (12, 40), (1, 1), group=2, tail=("Relu", "Add")),
     conv("half precision", (14, 13), (16, 32), (3, 3), tail=("Relu",), dtype=F16),
     conv("half precision, residual", (14, 13), (16, 32), (3, 3), tail=("Add", "Tanh"), dtype=F16),
     matmul("half precision", (2, 80, 64), (64, 96), (2, 80, 96), dtype=F16),
@@ -300,6 +302,24 @@ def test_fast_kernel_equals_portable_kernel(case: Case, threads: int) -> None:
     if case.dtype == F16:  # both compute in float32 and round once: one step apart at most
         rtol, atol = 2**-10, max(atol, 1e-6)
     np.testing.assert_allclose(fast.astype(F32), portable.astype(F32), rtol=rtol, atol=atol)
+
+
+def test_a_binary_of_pixels_that_threads_share_loads_for_one_thread(tmp_path: Path) -> None:
+    case = conv("1x1", (28, 32), (24, 112), (1, 1), group=4, tail=("Add", "Relu"))
+    for prepared, loaded in ((2, 1), (1, 2)):
+        with qnnrt.Session(case.model(), threads=prepared) as session:
+            session.save_binary(tmp_path / "pixels.bin")
+        with qnnrt.Session(tmp_path / "pixels.bin", threads=loaded) as session:
+            session.run()
+
+
+@pytest.mark.parametrize("threads", [2, 3, 5])
+def test_pixels_that_threads_share_are_those_of_one_thread(threads: int) -> None:
+    case = conv("1x1", (28, 32), (24, 112), (1, 1), group=4, tail=("Add", "Relu"))
+    alone, _ = run(case.model(), "auto", 1)
+    shared, kernels = run(case.model(), "auto", threads)
+    assert len(kernels) == 1
+    np.testing.assert_array_equal(shared, alone)
 
 
 def test_reference_implementations_are_never_used() -> None:
