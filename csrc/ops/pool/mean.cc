@@ -39,14 +39,16 @@ class ImageMean final : public Kernel {
       : images_(static_cast<size_t>(g.batch)),
         pixels_(static_cast<size_t>(g.in[0] * g.in[1] * g.in[2])),
         channels_(static_cast<size_t>(g.channels)),
-        pieces_(std::clamp<size_t>(pixels_ * channels_ / kPieceFloats, 1,
-                                   std::max<size_t>(1, pixels_ / kAtOnce))),
+        pieces_(PiecesOf(pixels_, channels_)),
         factor_(static_cast<float>(1 / count)) {}
 
-  size_t ScratchBytes() const override { return images_ * pieces_ * channels_ * sizeof(float); }
+  size_t ScratchBytes() const override {
+    return pieces_ == 1 ? 0 : images_ * pieces_ * channels_ * sizeof(float);
+  }
   Status Run(const ExecArgs& args) override {
     const float* in = static_cast<const float*>(args.in[0]);
-    float* const sums = static_cast<float*>(args.scratch);
+    float* out = static_cast<float*>(args.out[0]);
+    float* const sums = pieces_ == 1 ? out : static_cast<float*>(args.scratch);
     const size_t grain = std::max<size_t>(1, kGrainFloats * pieces_ / (pixels_ * channels_));
     args.threads.For(images_ * pieces_, grain, [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) {
@@ -57,10 +59,11 @@ class ImageMean final : public Kernel {
         add_(in + (image * pixels_ + first) * channels_, last - first, channels_, sum);
       }
     });
-    float* out = static_cast<float*>(args.out[0]);
     for (size_t image = 0; image < images_; ++image, out += channels_) {
-      std::fill_n(out, channels_, 0.0f);
-      add_(sums + image * pieces_ * channels_, pieces_, channels_, out);
+      if (pieces_ > 1) {
+        std::fill_n(out, channels_, 0.0f);
+        add_(sums + image * pieces_ * channels_, pieces_, channels_, out);
+      }
       for (size_t c = 0; c < channels_; ++c) out[c] *= factor_;
     }
     return Status::Ok();
@@ -70,6 +73,11 @@ class ImageMean final : public Kernel {
   // Of the input, in a piece and worth a thread. Pieces do not depend on the number of threads, so
   // neither do the results.
   static constexpr size_t kPieceFloats = 8 * 1024, kGrainFloats = 64 * 1024;
+  static size_t PiecesOf(size_t pixels, size_t channels) {
+    const size_t floats = pixels * channels;
+    if (floats < 2 * kGrainFloats) return 1;  // one thread reads it
+    return std::clamp<size_t>(floats / kPieceFloats, 1, std::max<size_t>(1, pixels / kAtOnce));
+  }
 
   const size_t images_, pixels_, channels_, pieces_;
   const float factor_;
