@@ -442,7 +442,8 @@ QNN_API uint64_t qnnrt_plan_arena(const Qnnrt_ArenaItem_t* items, uint64_t count
 // ---- What the library is; the strings are static ----
 
 QNN_API const char* qnnrt_version(void);
-// The kernels in use, for example "oneDNN 3.2.0 (qnnrt)" or "portable".
+// The kernels in use: "oneDNN 3.2.0 (qnnrt)", for example, or "portable (WHY)", where WHY says
+// which libraries were tried and what the loader said of each.
 QNN_API const char* qnnrt_kernel_library(void);
 // The op table as JSON.
 QNN_API const char* qnnrt_op_coverage_json(void);

@@ -301,12 +301,13 @@ void qnnrt_debug_fail_allocation(int64_t n) { qnnrt::FailAllocation(n); }
 const char* qnnrt_version(void) { return QNNRT_VERSION; }
 
 const char* qnnrt_kernel_library(void) {
-  return qnnrt::Contained(
-      [] {
-        const char* fast = qnnrt::OneDnnVersion();
-        return fast == nullptr ? "portable" : fast;
-      },
-      [](const qnnrt::Status&) { return "portable"; });
+  const char* text = qnnrt::LastingText([]() -> std::string {
+    if (const char* fast = qnnrt::OneDnnVersion(); fast != nullptr) return fast;
+    std::string why;
+    qnnrt::OneDnnLoadState(&why);
+    return "portable (" + why + ")";
+  });
+  return text != nullptr ? text : "portable";
 }
 
 const char* qnnrt_op_coverage_json(void) {

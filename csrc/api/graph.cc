@@ -1,3 +1,5 @@
+#include <atomic>
+
 #include "abi/qnnrt_ext.h"
 #include "api/convert.h"
 #include "api/functions.h"
@@ -172,12 +174,27 @@ Qnn_ErrorHandle_t AddNode(Qnn_GraphHandle_t handle, Qnn_OpConfig_t config) {
   });
 }
 
-// Logs a summary of the finalized graph, for clients that see only the log, as ONNX Runtime's.
-void LogPlan(const Graph& graph, Log* log) {
+// Says that the portable kernels serve a graph for which the fast ones were looked for: each time
+// what is wrong with a library that is there, once that there is none.
+void LogKernelLibrary(const Graph& graph, Log* log) {
+  static std::atomic<bool> told{false};
+  std::string tried;
+  if (!log->Wants(QNN_LOG_LEVEL_WARN) || OneDnnLoadState(&tried) != -1 || OneDnnSwitchedOff()) {
+    return;
+  }
   if (const std::string ignored = OneDnnIgnored(); !ignored.empty()) {
     log->Write(QNN_LOG_LEVEL_WARN, "graph '%s': %s: ignored, the portable kernels are used",
                graph.name().c_str(), ignored.c_str());
+  } else if (!told.exchange(true)) {
+    log->Write(QNN_LOG_LEVEL_WARN,
+               "graph '%s': no oneDNN was found (%s): the portable kernels are used",
+               graph.name().c_str(), tried.c_str());
   }
+}
+
+// Logs a summary of the finalized graph, for clients that see only the log, as ONNX Runtime's.
+void LogPlan(const Graph& graph, Log* log) {
+  LogKernelLibrary(graph, log);
   if (!log->Wants(QNN_LOG_LEVEL_INFO)) return;
   const Plan& plan = *graph.plan();
   log->Write(QNN_LOG_LEVEL_INFO, "graph '%s': %zu steps, arena %llu bytes (lower bound %llu)",

@@ -6,8 +6,11 @@
 
 namespace qnnrt {
 
-// What QNNRT_ONEDNN names, and why it could not be loaded; empty when it was not tried, or loaded.
+// The library that is there, or that QNNRT_ONEDNN names, and why it could not be loaded; empty when
+// none was tried, one was loaded, or there is none.
 std::string OneDnnIgnored();
+// By QNNRT_ONEDNN=none, or since it was built without.
+bool OneDnnSwitchedOff();
 // Whether it names anything: a path, or "none".
 bool OneDnnChosen();
 

@@ -137,7 +137,7 @@ def version() -> str:
 
 
 def kernel_library() -> str:
-    """The kernels in use, for example ``oneDNN 3.2.0 (gomp)`` or ``portable``."""
+    """The kernels in use, for example ``oneDNN 3.2.0 (qnnrt)``, or ``portable (WHY)``."""
     return _text(qnnrt_kernel_library())
 
 

@@ -68,6 +68,11 @@ def collect() -> dict[str, Any]:
 def kernel_advice(kernels: str) -> str | None:
     if not kernels.startswith(PORTABLE):
         return None
+    if "static TLS" in kernels:  # the loader's words
+        return (
+            "for fast kernels: other libraries took the room for thread-local storage; "
+            "import qnnrt before them, or start with LD_PRELOAD=libgomp.so.1"
+        )
     if platform.machine() == "x86_64" and platform.system() == "Linux":
         return "for fast kernels: pip install onednn-cpu-gomp (it needs libgomp1 of the system)"
     return "for fast kernels: install oneDNN of the system (libdnnl3 in Debian)"

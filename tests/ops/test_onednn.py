@@ -212,6 +212,8 @@ CASES = [
             ("Relu", "Add"),
         ]
     ),
+    conv("pixels by threads", (28, 31), (24, 112), (1, 1), group=4, tail=("Add", "Relu")),
+    conv("pixels by threads, uneven", (41, 43), (12, 40), (1, 1), group=2, tail=("Relu", "Add")),
     conv("half precision", (14, 13), (16, 32), (3, 3), tail=("Relu",), dtype=F16),
     conv("half precision, residual", (14, 13), (16, 32), (3, 3), tail=("Add", "Tanh"), dtype=F16),
     matmul("half precision", (2, 80, 64), (64, 96), (2, 80, 96), dtype=F16),
@@ -300,6 +302,24 @@ def test_fast_kernel_equals_portable_kernel(case: Case, threads: int) -> None:
     if case.dtype == F16:  # both compute in float32 and round once: one step apart at most
         rtol, atol = 2**-10, max(atol, 1e-6)
     np.testing.assert_allclose(fast.astype(F32), portable.astype(F32), rtol=rtol, atol=atol)
+
+
+def test_a_binary_of_pixels_that_threads_share_loads_for_one_thread(tmp_path: Path) -> None:
+    case = conv("1x1", (28, 32), (24, 112), (1, 1), group=4, tail=("Add", "Relu"))
+    for prepared, loaded in ((2, 1), (1, 2)):
+        with qnnrt.Session(case.model(), threads=prepared) as session:
+            session.save_binary(tmp_path / "pixels.bin")
+        with qnnrt.Session(tmp_path / "pixels.bin", threads=loaded) as session:
+            session.run()
+
+
+@pytest.mark.parametrize("threads", [2, 3, 5])
+def test_pixels_that_threads_share_are_those_of_one_thread(threads: int) -> None:
+    case = conv("1x1", (28, 32), (24, 112), (1, 1), group=4, tail=("Add", "Relu"))
+    alone, _ = run(case.model(), "auto", 1)
+    shared, kernels = run(case.model(), "auto", threads)
+    assert len(kernels) == 1
+    np.testing.assert_array_equal(shared, alone)
 
 
 def test_reference_implementations_are_never_used() -> None:
@@ -404,9 +424,46 @@ def test_a_path_that_cannot_be_loaded_is_told_with_the_loaders_words(
     assert done.returncode == 0
 
 
+TWICE = LOUD + "t.run(case.model(), 'auto', 1)\n"
+
+
+def kernels_without_the_systems(printed: str) -> str:
+    """What PROBE printed of the kernels."""
+    lines = printed.splitlines()
+    found = next(line for line in lines if line.startswith(("oneDNN", "portable")))
+    if found.startswith("oneDNN"):
+        pytest.skip(f"the system has a library of its own: {found}")
+    return found
+
+
+def test_a_library_of_the_environment_that_cannot_be_loaded_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "libdnnl.so.3"
+    path.write_text("text")
+    done = run_code(TWICE, str(tmp_path / "out.npy"), QNNRT_PACKAGE_LIBS=str(tmp_path))
+    library = kernels_without_the_systems(done.stdout)
+    assert f"{path}: file too short" in library
+    # Each graph's log says it, and stderr, once, to who has no log; what is absent neither does.
+    told = f"{path}: file too short: ignored, the portable kernels are used"
+    assert done.stderr.count(told) == 1
+    assert done.stdout.count(told) == 2
+
+
+def test_that_there_is_no_library_is_logged_once(tmp_path: Path) -> None:
+    done = run_code(TWICE, str(tmp_path / "out.npy"), QNNRT_PACKAGE_LIBS=str(tmp_path))
+    library = kernels_without_the_systems(done.stdout)
+    path = tmp_path / "libdnnl.so.3"
+    assert f"{path}: cannot open shared object file: No such file" in library
+    logged = [line for line in done.stdout.splitlines() if "no oneDNN was found" in line]
+    assert len(logged) == 1
+    assert logged[0].startswith("WARNING")
+    assert str(path) in logged[0]
+    assert done.stderr == ""
+
+
 def test_nothing_is_said_of_a_library_that_was_switched_off(tmp_path: Path) -> None:
     done = run_code(LOUD, str(tmp_path / "out.npy"), QNNRT_ONEDNN="none")
     assert "ignored" not in done.stdout + done.stderr
+    assert "no oneDNN" not in done.stdout + done.stderr
 
 
 def test_a_library_that_is_no_onednn_is_refused(tmp_path: Path) -> None:

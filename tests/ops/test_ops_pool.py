@@ -36,6 +36,29 @@ def test_pooling_matches_its_definition(seed: int, kernels: str) -> None:
     close(half, expected)
 
 
+@pytest.mark.parametrize("shape", [(2, 37, 29, 32), (1, 7, 7, 1280), (3, 5, 1, 3), (1, 64, 64, 70)])
+@pytest.mark.parametrize("counted", [False, True])
+def test_the_mean_of_an_image_is_the_same_with_any_number_of_threads(
+    shape: tuple[int, ...], counted: bool
+) -> None:
+    x = np.random.default_rng(1).standard_normal(shape, np.float32) + 3
+    # The window has one row and one column of padding, before and behind; they may count.
+    params = {
+        "filter_size": u32(shape[1] + 2, shape[2] + 2), "stride": u32(1, 1),
+        "pad_amount": pairs((1, 1), (1, 1)), "count_pad_for_edges": counted,
+    }  # fmt: skip
+    out = (shape[0], 1, 1, shape[3])
+    count = (shape[1] + 2) * (shape[2] + 2) if counted else shape[1] * shape[2]
+    expected = x.astype(np.float64).sum((1, 2), keepdims=True) / count
+    results = [
+        run_op("PoolAvg2d", [x], [out], params, kernels="auto", threads=threads)[0]
+        for threads in (1, 2, 3)
+    ]
+    close(results[0], expected, 1e-6)
+    for other in results[1:]:
+        np.testing.assert_array_equal(other, results[0])
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32])
 def test_max_pooling_takes_integers(dtype: type[np.integer]) -> None:
     info = np.iinfo(dtype)

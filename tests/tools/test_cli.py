@@ -15,7 +15,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import qnnrt
-from qnnrt.cli import main
+from qnnrt.cli import info, main
 from qnnrt.cli._common import seconds, size
 from qnnrt.cli._network import mobilenet_v2
 from qnnrt.cli.run import write_outputs
@@ -311,6 +311,16 @@ def test_info_names_heaps_kernels_and_backends(capsys: Capture) -> None:
     out = capsys.readouterr().out
     for word in ("heaps", "memfd", "kernels", "backends", "cpu"):
         assert word in out
+
+
+def test_info_advises_by_what_the_loader_said() -> None:
+    assert info.kernel_advice("oneDNN 3.2.0 (qnnrt)") is None
+    said = {
+        "cannot open shared object file": "install",
+        "cannot allocate memory in static TLS block": "LD_PRELOAD=libgomp.so.1",
+    }
+    for words, advice in said.items():
+        assert advice in (info.kernel_advice(f"portable (libdnnl.so.3: {words})") or "")
 
 
 def test_the_demo_copies_nothing_and_agrees_with_the_copying_way(capsys: Capture) -> None:

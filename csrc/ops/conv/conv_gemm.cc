@@ -256,28 +256,26 @@ class ConvGemm final : public PackedConv {
     const FinishRows finish_all(post_ops_, args, out);
     shape.finish = finish_all.at_once();
     const size_t depth = static_cast<size_t>(g_.cin_per_group());
-    args.threads.For(units.count() * static_cast<size_t>(g_.group), units.grain,
-                     [&](size_t begin, size_t end) {
-                       float buffer[kGatherFloats * kMaxTileRows];
-                       for (size_t i = begin; i < end; ++i) {
-                         const size_t group = i / units.count();
-                         GemmShape mine = shape;
-                         mine.packed = packed + group * group_floats_;
-                         mine.bias = BiasOf(args, group);
-                         const float* group_in = in + group * depth;
-                         float* group_out = out + group * shape.n;
-                         if (gather_) {
-                           RunGemmUnit(mine, units, i % units.count(),
-                                       GatheredRows{g_, group_in, group_out, buffer}, finish_all);
-                         } else if (lines_) {
-                           RunGemmUnit(mine, units, i % units.count(),
-                                       LineRows{g_, group_in, group_out, buffer}, finish_all);
-                         } else {
-                           RunGemmUnit(mine, units, i % units.count(),
-                                       ConvRows{g_, group_in, group_out, zeros()}, finish_all);
-                         }
-                       }
-                     });
+    // Groups of the same pixels follow each other: their outputs share cache lines.
+    const size_t groups = static_cast<size_t>(g_.group);
+    args.threads.For(units.count() * groups, units.grain, [&](size_t begin, size_t end) {
+      float buffer[kGatherFloats * kMaxTileRows];
+      for (size_t i = begin; i < end; ++i) {
+        const size_t group = i % groups, unit = i / groups;
+        GemmShape mine = shape;
+        mine.packed = packed + group * group_floats_;
+        mine.bias = BiasOf(args, group);
+        const float* group_in = in + group * depth;
+        float* group_out = out + group * shape.n;
+        if (gather_) {
+          RunGemmUnit(mine, units, unit, GatheredRows{g_, group_in, group_out, buffer}, finish_all);
+        } else if (lines_) {
+          RunGemmUnit(mine, units, unit, LineRows{g_, group_in, group_out, buffer}, finish_all);
+        } else {
+          RunGemmUnit(mine, units, unit, ConvRows{g_, group_in, group_out, zeros()}, finish_all);
+        }
+      }
+    });
     return Status::Ok();
   }
 

@@ -9,6 +9,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
@@ -31,7 +32,7 @@ struct Library {
   Api api{};
   std::string version;  // empty: not loaded
   std::string why;      // what was tried, when it was not
-  std::string ignored;  // the user's word with the reason, when it names no library that loads
+  std::string ignored;  // a library that is there, or that the user names, and why it does not load
 };
 
 std::atomic<bool> g_forked{false};
@@ -80,6 +81,14 @@ void* OpenLibrary(const std::string& path, bool* fresh) {
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (ours) unsetenv("GOMP_SPINCOUNT");
   return handle;
+}
+
+// Whether the loader's words mean that there is no such file. Where the file is there they are of
+// something else: of a library that it needs, or of the thread-local storage that is left.
+bool IsAbsent(const std::string& path, const std::string& error) {
+  if (path.find('/') != std::string::npos) return access(path.c_str(), F_OK) != 0;
+  return error.find(path + ": cannot open shared object file") != std::string::npos ||
+         error.find("Error loading shared library " + path + ":") != std::string::npos;  // musl
 }
 
 // The symbol that the library itself is bound to: the global scope comes before its dependencies.
@@ -154,9 +163,14 @@ bool Bind(void* handle, bool fresh, Library* library, std::string* why) {
 
 Library* LoadLibraryOnce() {
   auto library = std::make_unique<Library>();
-  auto tried = [&library](const std::string& path, const std::string& reason) {
-    if (!library->why.empty()) library->why += "; ";
-    library->why += path + ": " + reason;
+  const bool named = Chosen() != nullptr;
+  auto tried = [&library, named](const std::string& path, const std::string& reason, bool absent) {
+    const std::string told = path + ": " + reason;
+    for (std::string* text : {&library->why, &library->ignored}) {
+      if (text == &library->ignored && absent && !named) continue;
+      if (!text->empty()) *text += "; ";
+      *text += told;
+    }
   };
   for (const std::string& path : Candidates()) {
     if (path == "none") {
@@ -168,8 +182,9 @@ Library* LoadLibraryOnce() {
     if (handle == nullptr) {
       const char* error = dlerror();  // "<path>: <reason>"
       std::string reason = error != nullptr ? error : "cannot be opened";
+      const bool absent = IsAbsent(path, reason);
       if (reason.compare(0, path.size() + 2, path + ": ") == 0) reason.erase(0, path.size() + 2);
-      tried(path, reason);
+      tried(path, reason, absent);
       continue;
     }
     std::string why;
@@ -177,12 +192,13 @@ Library* LoadLibraryOnce() {
       pthread_atfork(nullptr, nullptr, [] { g_forked.store(true, std::memory_order_relaxed); });
       break;
     }
-    tried(path, why);
+    tried(path, why, false);
     dlclose(handle);
     library->api = Api{};
   }
-  if (Chosen() != nullptr && library->version.empty() && std::strcmp(Chosen(), "none") != 0) {
-    library->ignored = "QNNRT_ONEDNN=" + library->why;
+  if (!library->version.empty()) library->ignored.clear();
+  if (!library->ignored.empty()) {
+    if (named) library->ignored.insert(0, "QNNRT_ONEDNN=");
     // As the dynamic loader does of LD_PRELOAD: many programs have no log to be told by.
     std::fprintf(stderr, "qnnrt: %s: ignored, the portable kernels are used\n",
                  library->ignored.c_str());
@@ -245,6 +261,10 @@ std::string OneDnnIgnored() {
   return state == -1 ? onednn::TheLibrary()->ignored : std::string();
 }
 
+bool OneDnnSwitchedOff() {
+  return onednn::Chosen() != nullptr && std::strcmp(onednn::Chosen(), "none") == 0;
+}
+
 int OneDnnLoadState(std::string* why) {
   int state = onednn::g_state.load(std::memory_order_acquire);
   if (why != nullptr) *why = state == -1 ? onednn::TheLibrary()->why : std::string();
@@ -262,6 +282,8 @@ const char* OneDnnVersion() { return nullptr; }
 bool OneDnnChosen() { return false; }
 
 std::string OneDnnIgnored() { return std::string(); }
+
+bool OneDnnSwitchedOff() { return true; }
 
 int OneDnnLoadState(std::string* why) {
   if (why != nullptr) *why = "built without the oneDNN headers (package onednn-devel-cpu-gomp)";

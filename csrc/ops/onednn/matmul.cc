@@ -74,29 +74,11 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
 
   if (Load() == nullptr) return KernelPtr();
 
-  Dims bias_dims(rank, 1);
-  bias_dims[rank - 1] = o.dst[rank - 1];
-  const MemoryDesc src = MemoryDesc::Strided(o.src, o.src_strides, types->in);
-  const MemoryDesc dst = MemoryDesc::Dense(o.dst, types->out);
-  const MemoryDesc addend = types->addend != dnnl_data_type_undef
-                                ? MemoryDesc::Dense(o.dst, types->addend)
-                                : MemoryDesc();
-  const MemoryDesc weights_lie = MemoryDesc::Strided(o.weights, o.weight_strides, types->in);
-  const MemoryDesc weights_any = MemoryDesc::Any(o.weights, types->in);
-  const MemoryDesc bias_md =
-      bias != nullptr ? MemoryDesc::Dense(bias_dims, types->bias) : MemoryDesc();
-  const MemoryDesc& weights_md = weights.is_static() ? weights_any : weights_lie;
-
-  Problem problem{node, ThreadsFor(node, options, work), {}, &dst, options.weights};
-  problem.args = {{DNNL_ARG_SRC, Arg::kIn, 0, &src},
-                  {DNNL_ARG_WEIGHTS, Arg::kIn, 1, &weights_lie},
-                  {DNNL_ARG_DST, Arg::kOut, 0, &dst}};
-  if (addend) problem.addend = &addend;
-  if (bias != nullptr) problem.args.push_back({DNNL_ARG_BIAS, Arg::kIn, 2, &bias_md});
-  return MakePrimitiveKernel(problem,
-                             [&](dnnl_primitive_desc_t* desc, const_dnnl_primitive_attr_t attr) {
-                               return o.Describe(desc, attr, src, weights_md, bias_md, dst);
-                             });
+  ProductLayouts l(o, MemoryDesc::Strided(o.src, o.src_strides, types->in),
+                   MemoryDesc::Dense(o.dst, types->out), types->in);
+  if (bias != nullptr) l.bias = MemoryDesc::Dense(o.bias(), types->bias);
+  if (types->addend != dnnl_data_type_undef) l.addend = MemoryDesc::Dense(o.dst, types->addend);
+  return MakeProduct(node, options, ThreadsFor(node, options, work), o, l);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // PoolMax2d, PoolAvg2d, PoolMax3d, PoolAvg3d.
+#include "ops/pool/pool.h"
 #include "ops/onednn/shapes.h"
 
 #ifdef QNNRT_ONEDNN_HEADERS
@@ -18,6 +19,9 @@ Result<KernelPtr> MakePool(const Node& node, const KernelOptions& options) {
   const Tensor& out = *node.outputs[0];
   const dnnl_data_type_t type = CommonType({&in, &out});
   if (type == dnnl_data_type_undef) return KernelPtr();
+
+  QNNRT_ASSIGN_OR_RETURN(const PoolGeometry geometry, ReadPool(node));
+  if (IsImageMean(node, geometry)) return KernelPtr();
 
   const size_t spatial = in.shape.size() - 2;
   const Dims filter = node.Ints("filter_size");

@@ -5,6 +5,7 @@
 
 #ifdef QNNRT_ONEDNN_HEADERS
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -50,6 +51,11 @@ std::optional<ConvShape> ReadConvShape(const Node& node, bool transposed);
 struct MatMulShape {
   Dims src, src_strides, weights, weight_strides, dst;
   double work() const;
+  Dims bias() const {  // along the columns
+    Dims dims(dst.size(), 1);
+    dims.back() = dst.back();
+    return dims;
+  }
 
   dnnl_status_t Describe(dnnl_primitive_desc_t* desc, const_dnnl_primitive_attr_t attr,
                          const MemoryDesc& src_md, const MemoryDesc& weights_md,
@@ -57,6 +63,44 @@ struct MatMulShape {
 };
 std::optional<MatMulShape> ReadFullyConnectedShape(const Node& node);
 std::optional<MatMulShape> ReadMatMulShape(const Node& node);
+
+// How the operands of a convolution or a product of matrices lie.
+struct ProductLayouts {
+  MemoryDesc src, dst;
+  MemoryDesc weights, packed_weights;  // in the tensor; as oneDNN likes them, if they are static
+  MemoryDesc bias;                     // none without a bias
+  MemoryDesc addend;                   // of what is added to the result; none: as dst
+
+  template <typename ProductShape>
+  ProductLayouts(const ProductShape& shape, MemoryDesc src_md, MemoryDesc dst_md,
+                 dnnl_data_type_t weights_type)
+      : src(std::move(src_md)),
+        dst(std::move(dst_md)),
+        weights(MemoryDesc::Strided(shape.weights, shape.weight_strides, weights_type)),
+        packed_weights(MemoryDesc::Any(shape.weights, weights_type)) {}
+};
+
+// The primitive of a ConvShape or a MatMulShape. The bias is input 2, unless it is one of the
+// constants of `integers`.
+template <typename ProductShape>
+Result<KernelPtr> MakeProduct(const Node& node, const KernelOptions& options, int threads,
+                              const ProductShape& shape, const ProductLayouts& l,
+                              const IntegerProblem* integers = nullptr) {
+  Problem problem{node, threads, {}, &l.dst, options.weights, integers};
+  if (l.addend) problem.addend = &l.addend;
+  problem.args = {{DNNL_ARG_SRC, Arg::kIn, 0, &l.src},
+                  {DNNL_ARG_WEIGHTS, Arg::kIn, 1, &l.weights},
+                  {DNNL_ARG_DST, Arg::kOut, 0, &l.dst}};
+  const auto is_bias = [](const Constant& constant) { return constant.id == DNNL_ARG_BIAS; };
+  const bool is_constant = integers != nullptr && std::any_of(integers->constants.begin(),
+                                                              integers->constants.end(), is_bias);
+  if (l.bias && !is_constant) problem.args.push_back({DNNL_ARG_BIAS, Arg::kIn, 2, &l.bias});
+  const MemoryDesc& weights = node.inputs[1]->is_static() ? l.packed_weights : l.weights;
+  return MakePrimitiveKernel(problem,
+                             [&](dnnl_primitive_desc_t* desc, const_dnnl_primitive_attr_t attr) {
+                               return shape.Describe(desc, attr, l.src, weights, l.bias, l.dst);
+                             });
+}
 
 }  // namespace qnnrt::onednn
 

@@ -207,6 +207,7 @@ class Pool final : public Kernel {
 
 Result<KernelPtr> MakePool(const Node& node, const KernelOptions&) {
   QNNRT_ASSIGN_OR_RETURN(const PoolGeometry g, ReadPool(node));
+  if (IsImageMean(node, g)) return MakeImageMean(g);
   if (node.type.compare(0, 7, "PoolAvg") == 0) {
     return KernelPtr(new Pool<float, PoolKind::kAverage>(g));
   }

@@ -100,11 +100,9 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   padded.shape = in.shape;
   if (pad && !MovePadding(&*c, &padded.shape)) return KernelPtr();
 
-  const MemoryDesc src = ChannelLast(padded, WholeEncoding8(in));
-  const MemoryDesc dst = ChannelLast(out, rest ? dnnl_f32 : WholeEncoding8(out));
-  const MemoryDesc weights_lie = MemoryDesc::Strided(c->weights, c->weight_strides, dnnl_s8);
-  const MemoryDesc weights_any = MemoryDesc::Any(c->weights, dnnl_s8);
-  const MemoryDesc bias_md = MemoryDesc::Dense({c->cout}, dnnl_f32);
+  ProductLayouts l(*c, ChannelLast(padded, WholeEncoding8(in)),
+                   ChannelLast(out, rest ? dnnl_f32 : WholeEncoding8(out)), dnnl_s8);
+  l.bias = MemoryDesc::Dense({c->cout}, dnnl_f32);
   IntegerProblem integers;
   // What a transposed convolution adds up differs from pixel to pixel.
   if (transposed) {
@@ -113,16 +111,9 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   QNNRT_RETURN_IF_ERROR(FoldEncodings(node, options, order, *as_signed, {c->cout},
                                       c->groups == 1 ? 1 : 3, &integers));
   if (!rest) LimitOutput(node, &integers);
-  Problem problem{node, ThreadsForIntegers(node, options, c->work), {}, &dst, options.weights};
-  problem.integers = &integers;
-  problem.args = {{DNNL_ARG_SRC, Arg::kIn, 0, &src},
-                  {DNNL_ARG_WEIGHTS, Arg::kIn, 1, &weights_lie},
-                  {DNNL_ARG_DST, Arg::kOut, 0, &dst}};
-  QNNRT_ASSIGN_OR_RETURN(KernelPtr kernel,
-                         MakePrimitiveKernel(problem, [&](dnnl_primitive_desc_t* desc,
-                                                          const_dnnl_primitive_attr_t attr) {
-                           return c->Describe(desc, attr, src, weights_any, bias_md, dst);
-                         }));
+  QNNRT_ASSIGN_OR_RETURN(
+      KernelPtr kernel,
+      MakeProduct(node, options, ThreadsForIntegers(node, options, c->work), *c, l, &integers));
   if (!kernel) return kernel;
   if (pad) {
     kernel = MakePadded(std::move(kernel), node, before, after, static_cast<uint8_t>(zero));

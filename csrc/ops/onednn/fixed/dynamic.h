@@ -22,6 +22,10 @@ constexpr int64_t kMostDynamicProducts = INT32_MAX / (255 * 255);
 constexpr int32_t kSignedShift = 128;
 
 dnnl_data_type_t ByteType(const Tensor& tensor);
+// Of an output: sums as they are, or scaled.
+inline dnnl_data_type_t SumType(const Tensor& out) {
+  return out.dtype == QNN_DATATYPE_INT_32 ? dnnl_s32 : dnnl_f32;
+}
 
 // The zero point of an argument (DNNL_ARG_SRC, _WEIGHTS), known or computed.
 Status AddZero(const Node& node, size_t port, int argument, IntegerProblem* integers);

@@ -26,28 +26,14 @@ Result<KernelPtr> MakeSums(const Node& node, const KernelOptions& options,
   if (!c || c->work < kLeastDynamicWork) return KernelPtr();
   const Tensor& in = *node.inputs[0];
   const Tensor& out = *node.outputs[0];
-  const Tensor* bias = Bias(node);
   IntegerProblem integers;
   integers.weights = write;
   QNNRT_RETURN_IF_ERROR(AddZero(node, kZero0Port, DNNL_ARG_SRC, &integers));
   AddScale(node, c->groups == 1 ? 1 : 3, &integers);
-  const MemoryDesc src = ChannelLast(in, ByteType(in));
-  const MemoryDesc dst = ChannelLast(out, out.dtype == QNN_DATATYPE_INT_32 ? dnnl_s32 : dnnl_f32);
-  const MemoryDesc lie = MemoryDesc::Strided(c->weights, c->weight_strides, dnnl_s8);
-  const MemoryDesc any = MemoryDesc::Any(c->weights, dnnl_s8);
-  const MemoryDesc bias_md =
-      bias != nullptr ? MemoryDesc::Dense({c->cout}, dnnl_f32) : MemoryDesc();
-  integers.chain = PostOpChain(node, &dst);
-  Problem problem{node, ThreadsForIntegers(node, options, c->work), {}, &dst, options.weights};
-  problem.integers = &integers;
-  problem.args = {{DNNL_ARG_SRC, Arg::kIn, 0, &src},
-                  {DNNL_ARG_WEIGHTS, Arg::kIn, 1, &lie},
-                  {DNNL_ARG_DST, Arg::kOut, 0, &dst}};
-  if (bias != nullptr) problem.args.push_back({DNNL_ARG_BIAS, Arg::kIn, kBiasPort, &bias_md});
-  return MakePrimitiveKernel(problem,
-                             [&](dnnl_primitive_desc_t* desc, const_dnnl_primitive_attr_t attr) {
-                               return c->Describe(desc, attr, src, any, bias_md, dst);
-                             });
+  ProductLayouts l(*c, ChannelLast(in, ByteType(in)), ChannelLast(out, SumType(out)), dnnl_s8);
+  if (Bias(node) != nullptr) l.bias = MemoryDesc::Dense({c->cout}, dnnl_f32);
+  integers.chain = PostOpChain(node, &l.dst);
+  return MakeProduct(node, options, ThreadsForIntegers(node, options, c->work), *c, l, &integers);
 }
 
 // One more output channel of ones gives the sums of the inputs of each window.

@@ -68,7 +68,6 @@ ChannelOrder OrderOf(const Node& node, const MatMulShape& o) {
 Result<KernelPtr> MakeSums(const Node& node, const KernelOptions& options, const MatMulShape& o,
                            const SignedWeights* as_signed) {
   const Tensor& weights = *node.inputs[1];
-  const Tensor& out = *node.outputs[0];
   const size_t rank = o.dst.size();
   IntegerProblem integers;
   QNNRT_RETURN_IF_ERROR(AddZero(node, kZero0Port, DNNL_ARG_SRC, &integers));
@@ -83,27 +82,13 @@ Result<KernelPtr> MakeSums(const Node& node, const KernelOptions& options, const
   }
   AddScale(node, 1 << (rank - 1), &integers);
 
-  Dims bias_dims(rank, 1);
-  bias_dims[rank - 1] = o.dst.back();
-  const Tensor* bias = Bias(node);
-  const MemoryDesc src = MemoryDesc::Strided(o.src, o.src_strides, ByteType(*node.inputs[0]));
-  const MemoryDesc lie = MemoryDesc::Strided(o.weights, o.weight_strides, dnnl_s8);
-  const MemoryDesc any = MemoryDesc::Any(o.weights, dnnl_s8);
-  const MemoryDesc bias_md =
-      bias != nullptr ? MemoryDesc::Dense(bias_dims, dnnl_f32) : MemoryDesc();
-  const MemoryDesc dst =
-      MemoryDesc::Dense(o.dst, out.dtype == QNN_DATATYPE_INT_32 ? dnnl_s32 : dnnl_f32);
-  integers.chain = PostOpChain(node, &dst);
-  Problem problem{node, ThreadsForIntegers(node, options, o.work()), {}, &dst, options.weights};
-  problem.integers = &integers;
-  problem.args = {{DNNL_ARG_SRC, Arg::kIn, 0, &src},
-                  {DNNL_ARG_WEIGHTS, Arg::kIn, 1, &lie},
-                  {DNNL_ARG_DST, Arg::kOut, 0, &dst}};
-  if (bias != nullptr) problem.args.push_back({DNNL_ARG_BIAS, Arg::kIn, kBiasPort, &bias_md});
-  const auto create = [&](dnnl_primitive_desc_t* desc, const_dnnl_primitive_attr_t attr) {
-    return o.Describe(desc, attr, src, weights.is_static() ? any : lie, bias_md, dst);
-  };
-  QNNRT_ASSIGN_OR_RETURN(KernelPtr kernel, MakePrimitiveKernel(problem, create));
+  ProductLayouts l(o, MemoryDesc::Strided(o.src, o.src_strides, ByteType(*node.inputs[0])),
+                   MemoryDesc::Dense(o.dst, SumType(*node.outputs[0])), dnnl_s8);
+  if (Bias(node) != nullptr) l.bias = MemoryDesc::Dense(o.bias(), dnnl_f32);
+  integers.chain = PostOpChain(node, &l.dst);
+  QNNRT_ASSIGN_OR_RETURN(
+      KernelPtr kernel,
+      MakeProduct(node, options, ThreadsForIntegers(node, options, o.work()), o, l, &integers));
   if (!kernel || weights.is_static() || ByteType(weights) == dnnl_s8) return kernel;
   kernel = MakeSigned(std::move(kernel), node);
   if (!node.HasInput(kZero1Port)) return kernel;

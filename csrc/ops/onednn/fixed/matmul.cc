@@ -35,24 +35,6 @@ ConvGeometry AsConvolution(const MatMulShape& o) {
   return g;
 }
 
-struct Layouts {
-  MemoryDesc src, weights_lie, weights_any, bias, dst;
-};
-
-Result<KernelPtr> MakeProduct(const Node& node, const KernelOptions& options, const MatMulShape& o,
-                              const Layouts& l, const IntegerProblem& integers) {
-  Problem problem{
-      node, ThreadsForIntegers(node, options, o.work()), {}, &l.dst, options.weights, &integers};
-  problem.args = {{DNNL_ARG_SRC, Arg::kIn, 0, &l.src},
-                  {DNNL_ARG_WEIGHTS, Arg::kIn, 1, &l.weights_lie},
-                  {DNNL_ARG_DST, Arg::kOut, 0, &l.dst}};
-  const MemoryDesc& weights = node.inputs[1]->is_static() ? l.weights_any : l.weights_lie;
-  return MakePrimitiveKernel(problem,
-                             [&](dnnl_primitive_desc_t* desc, const_dnnl_primitive_attr_t attr) {
-                               return o.Describe(desc, attr, l.src, weights, l.bias, l.dst);
-                             });
-}
-
 Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
                        const std::optional<MatMulShape>& shape, bool columns_outside) {
   const Tensor& in = *node.inputs[0];
@@ -68,15 +50,14 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
   }
   const MatMulShape& o = *shape;
   const size_t rank = o.dst.size();
-  Dims bias_dims(rank, 1);
-  bias_dims[rank - 1] = o.dst[rank - 1];
-  Layouts l;
-  l.src = MemoryDesc::Strided(o.src, o.src_strides, type);
-  l.weights_lie = MemoryDesc::Strided(o.weights, o.weight_strides, dnnl_s8);
-  l.weights_any = MemoryDesc::Any(o.weights, dnnl_s8);
+  const Dims bias_dims = o.bias();
+  ProductLayouts l(o, MemoryDesc::Strided(o.src, o.src_strides, type),
+                   MemoryDesc::Dense(o.dst, out_type), dnnl_s8);
   l.bias = MemoryDesc::Dense(bias_dims, dnnl_f32);
-  l.dst = MemoryDesc::Dense(o.dst, out_type);
   IntegerProblem integers;
+  const auto make = [&] {
+    return MakeProduct(node, options, ThreadsForIntegers(node, options, o.work()), o, l, &integers);
+  };
 
   const uint64_t matrix = static_cast<uint64_t>(o.src.back() * o.dst.back());
   if (weights.is_static() && weights.elements() == matrix) {
@@ -93,10 +74,10 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
           FoldEncodings(node, options, order, *as_signed, bias_dims, 1 << (rank - 1), &integers));
       if (!rest) {
         LimitOutput(node, &integers);
-        return MakeProduct(node, options, o, l, integers);
+        return make();
       }
       l.dst = MemoryDesc::Dense(o.dst, dnnl_f32);
-      QNNRT_ASSIGN_OR_RETURN(KernelPtr kernel, MakeProduct(node, options, o, l, integers));
+      QNNRT_ASSIGN_OR_RETURN(KernelPtr kernel, make());
       if (!kernel) return kernel;
       return MakeWithRest(std::move(kernel), node, AsConvolution(o), *as_signed, 0);
     }
@@ -113,7 +94,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
   QNNRT_RETURN_IF_ERROR(
       KeepEncodings(node, options, weights.quantization.offsets[0] + shift, bias_dims, &integers));
   if (weights.is_static()) integers.weights = ShiftedBy(weights, -shift);
-  QNNRT_ASSIGN_OR_RETURN(KernelPtr kernel, MakeProduct(node, options, o, l, integers));
+  QNNRT_ASSIGN_OR_RETURN(KernelPtr kernel, make());
   if (!kernel || shift == 0 || weights.is_static()) return kernel;
   return MakeSigned(std::move(kernel), node);
 }
