@@ -120,21 +120,20 @@ class MatMulNBits final : public Kernel {
       extreme[m] = !loops_.arrange(in + m * g_.k, g_.k, g_.block, x + m * row_bytes_);
     }
     float* out = static_cast<float*>(args.out[0]);
-    const NBitsProduct product = {WeightsOf(args), x, g_.m, row_bytes_, BiasOf(args), out, g_.n};
-    // About 10 microseconds are worth a thread; loops take eight rows at a time.
-    constexpr size_t kRows = 8, kWorthwhile = 128 * 1024;
-    const size_t grain = std::max<size_t>(1, kWorthwhile / (kRows * g_.k * g_.m));
-    args.threads.For((g_.n + kRows - 1) / kRows, grain, [&](size_t begin, size_t end) {
-      const size_t first = begin * kRows, last = std::min(g_.n, end * kRows);
-      loops_.dots(product, first, last);
-      for (size_t m = 0; m < g_.m; ++m) {
-        if (extreme[m]) PlainDots(product, in + m * g_.k, m, first, last);
-      }
-      if (post_ops_.empty()) return;
-      for (size_t m = 0; m < g_.m; ++m) {
-        const size_t at = m * g_.n + first;
-        post_ops_.Apply(args, out + at, at, last - first);
-      }
+    const NBitsProduct product = {WeightsOf(args), g_.n,         x,   g_.m,
+                                  row_bytes_,      BiasOf(args), out, g_.n};
+    // About 10 microseconds are worth a thread.
+    constexpr size_t kWorthwhile = 128 * 1024;
+    const size_t grain = std::max<size_t>(1, kWorthwhile / (kNBitsTile * g_.k * g_.m));
+    args.threads.For((g_.n + kNBitsTile - 1) / kNBitsTile, grain, [&](size_t begin, size_t end) {
+      loops_.dots(product, begin, end);
+      loops_.Runs(g_.m, g_.n, begin, end, [&](size_t first, size_t last) {
+        for (size_t m = 0; m < g_.m; ++m) {
+          if (extreme[m]) PlainDots(product, in + m * g_.k, m, first, last);
+          const size_t at = m * g_.n + first;
+          if (!post_ops_.empty()) post_ops_.Apply(args, out + at, at, last - first);
+        }
+      });
     });
     return Status::Ok();
   }
