@@ -16,7 +16,9 @@ constexpr size_t kColumns = 32, kMostColumns = 64;
 constexpr size_t kTogether = 4;  // rows of queries that meet a key or value as it is read
 constexpr size_t kLine = 16;     // floats of a cache line
 constexpr size_t kWide = 4096;   // floats that are widened at a time, where they have 16 bits
-constexpr size_t kAhead = 32;    // keys or values whose lines are fetched before they are read
+// Memory is read at so many places at a time, which is faster than from one end to the other.
+constexpr size_t kPlaces = 4;
+constexpr size_t kAhead = 512;  // floats of values at a place that are fetched before they are read
 
 template <size_t kLanes>
 struct Lanes {
@@ -35,33 +37,20 @@ QNNRT_INLINE void Fetch(const float* from, size_t floats) {
 
 // to[r * pitch + j] = q_r k_j for each of kRows queries, one behind the other, and `keys` keys. The
 // sums of some keys are vectors first, whose elements are added together for all of these keys.
+// `left`: keys from k on that are read now or next.
 template <size_t kLanes, size_t kRows>
 struct Scores {
   using Vec = typename Lanes<kLanes>::Vec;
-  static constexpr size_t kAtOnce = 16;  // keys
-
   static QNNRT_INLINE void Run(const float* q, size_t depth, const float* k, size_t next,
-                               size_t keys, float* to, size_t pitch) {
-    float quarters[kRows][kAtOnce][4];
-    for (size_t j0 = 0; j0 < keys; j0 += kAtOnce) {
-      const size_t count = keys - j0 < kAtOnce ? keys - j0 : kAtOnce;
-      for (size_t j = 0; j < count; ++j) {
+                               size_t keys, size_t left, float* to, size_t pitch) {
+    float quarters[kRows][kKeys][4];
+    for (size_t j0 = 0; j0 < keys; j0 += kKeys) {
+      const size_t count = keys - j0 < kKeys ? keys - j0 : kKeys;
+      for (size_t i = 0; i < count; ++i) {
+        const size_t j = count == kKeys ? i % kPlaces * (kKeys / kPlaces) + i / kPlaces : i;
         const float* key = k + (j0 + j) * next;
-        Fetch(key + kAhead * next, depth);
-        Vec sums[kRows] = {};
-        size_t i = 0;
-        for (; i + kLanes <= depth; i += kLanes) {
-          Vec some, query;
-          Load(key + i, &some);
-          for (size_t r = 0; r < kRows; ++r) {
-            Load(q + r * depth + i, &query);
-            sums[r] += query * some;
-          }
-        }
-        for (; i < depth; ++i) {
-          for (size_t r = 0; r < kRows; ++r) sums[r][0] += q[r * depth + i] * key[i];
-        }
-        for (size_t r = 0; r < kRows; ++r) Quarter(sums[r], quarters[r][j]);
+        if (j0 + j + kKeys < left) Fetch(key + kKeys * next, depth);
+        Product(q, depth, key, quarters, j);
       }
       for (size_t r = 0; r < kRows; ++r) {
         const float* from = quarters[r][0];
@@ -74,6 +63,24 @@ struct Scores {
   }
 
  private:
+  static QNNRT_INLINE void Product(const float* q, size_t depth, const float* key,
+                                   float (&quarters)[kRows][kKeys][4], size_t j) {
+    Vec sums[kRows] = {};
+    size_t i = 0;
+    for (; i + kLanes <= depth; i += kLanes) {
+      Vec some, query;
+      Load(key + i, &some);
+      for (size_t r = 0; r < kRows; ++r) {
+        Load(q + r * depth + i, &query);
+        sums[r] += query * some;
+      }
+    }
+    for (; i < depth; ++i) {
+      for (size_t r = 0; r < kRows; ++r) sums[r][0] += q[r * depth + i] * key[i];
+    }
+    for (size_t r = 0; r < kRows; ++r) Quarter(sums[r], quarters[r][j]);
+  }
+
   static QNNRT_INLINE void Quarter(const Vec& v, float* to) {
     typename Lanes<4>::Vec parts[kLanes / 4], sum;
     __builtin_memcpy(parts, &v, sizeof(parts));
@@ -115,9 +122,12 @@ struct Weighted {
     for (size_t r = 0; r < kRows; ++r) {
       for (size_t i = 0; i < kVecs; ++i) Load(to[r] + i * kLanes, &sums[r][i]);
     }
-    for (size_t j = 0; j < keys; ++j) {
+    constexpr size_t kNext = kAhead / kColumns;
+    const size_t each = keys / kPlaces;
+    for (size_t n = 0; n < keys; ++n) {
+      const size_t j = n < each * kPlaces ? n % kPlaces * each + n / kPlaces : n;
       const float* a = v + j * next;
-      Fetch(a + kAhead * next, kColumns);
+      if (n / kPlaces + kNext < each) Fetch(a + kNext * next, kColumns);
       Vec some[kVecs];
       for (size_t i = 0; i < kVecs; ++i) Load(a + i * kLanes, &some[i]);
       for (size_t r = 0; r < kRows; ++r) {
@@ -128,7 +138,8 @@ struct Weighted {
   }
 };
 
-using ScoresFn = void (*)(const float*, size_t, const float*, size_t, size_t, float*, size_t);
+using ScoresFn = void (*)(const float*, size_t, const float*, size_t, size_t, size_t, float*,
+                          size_t);
 using WeightedFn = void (*)(const float*, size_t, size_t, const float*, size_t, size_t,
                             float (*)[kMostColumns]);
 
@@ -238,8 +249,9 @@ class RowAttention final : public Kernel {
                std::min(kKeys, seen[head].count() - first), g_.depth,
                [&](const float* keys, size_t next, size_t j, size_t count) {
                  const float* q = queries + head * g_.rows * g_.depth;
+                 const size_t left = k_.narrow() ? count : seen[head].count() - first - j;
                  InGroups(g_.rows, [&](size_t r, size_t n) {
-                   loops_.scores[n - 1](q + r * g_.depth, g_.depth, keys, next, count,
+                   loops_.scores[n - 1](q + r * g_.depth, g_.depth, keys, next, count, left,
                                         to + r * pitch_ + j, pitch_);
                  });
                });
