@@ -84,13 +84,16 @@ void Check(const Kind& t) {
                t.k,
                t.block,
                blocks};
+  p.n = kRows;
   p.x = arranged;
   p.m = t.m;
   p.stride = stride;
   p.bias = bias_at.get();
   p.c = c.get();
   p.ldc = kRows;
-  loops.dots(p, 0, kRows);
+  constexpr size_t kTiles = (kRows + kNBitsTile - 1) / kNBitsTile;
+  loops.dots(p, 0, kTiles / 2);
+  loops.dots(p, kTiles / 2, kTiles);
 
   const AtTheEnd<float> row(std::vector<float>(t.k));
   double worst = 0;

@@ -4,6 +4,7 @@ without blocks."""
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -25,6 +26,10 @@ def plan(model: qnnrt.Model) -> dict:
     with Session(model) as session:
         found: dict = json.loads(session.graph.describe() or "")
         return found
+
+
+def steps(model: qnnrt.Model) -> list[str]:
+    return [step["op"] for step in plan(model)["steps"]]
 
 
 def product(
@@ -179,3 +184,69 @@ def test_a_binary_holds_them_as_they_are(tmp_path) -> None:
     assert weights <= path.stat().st_size < weights + 16384
     with Session(path) as session:
         assert np.array_equal(next(iter(session.run({"x": image(1, 4096)}).values())), wanted)
+
+
+#: Outputs of each product of one x.
+SIBLINGS = {"queries, keys, values": (96, 40, 40), "less than a tile": (13, 5, 27)}
+
+
+def siblings(
+    rows: int, outputs: tuple[int, ...], bits: int, zeros: bool, bias: bool, odd: bool = False
+) -> onnx.ModelProto:
+    """Products of one x. `odd`: one more, with other blocks, and one behind an activation."""
+    depth = 1024
+    g = Graph(17)
+
+    def one(n: int, size: int) -> str:
+        blocks = depth // size
+        scales = np.random.default_rng(n).uniform(0.01, 0.1, n * blocks).astype(np.float32)
+        inputs = ["x", g.const(codes(n, blocks, size * bits // 8, dtype=np.uint8)), g.const(scales)]
+        inputs += [g.const(codes(n * -(-blocks * bits // 8), dtype=np.uint8)) if zeros else ""]
+        inputs += ["", g.const(image(n)) if bias else ""]
+        while not inputs[-1]:
+            inputs.pop()
+        how = {"K": depth, "N": n, "bits": bits, "block_size": size}
+        return g.op("MatMulNBits", inputs, domain=MICROSOFT, **how)
+
+    results = [one(n, 32) for n in outputs]
+    if odd:
+        results += [one(24, 64), g.op("Relu", [one(24, 32)])]
+    return g.proto({"x": (rows, depth)}, results)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 70])
+@pytest.mark.parametrize(("bits", "zeros", "bias"), [(4, True, False), (8, False, True)])
+@pytest.mark.parametrize("outputs", SIBLINGS.values(), ids=SIBLINGS)
+def test_products_of_one_x_are_one_node(
+    outputs: tuple[int, ...], bits: int, zeros: bool, bias: bool, rows: int, tmp_path: Path
+) -> None:
+    """With the numbers of each for itself, from a context binary, too."""
+    model = siblings(rows, outputs, bits, zeros, bias, odd=True)
+    loaded = importer.load(model)
+    assert steps(loaded) == ["JoinedMatMulNBits", "MatMulNBits", "MatMulNBits"]
+    x = image(rows, 1024)
+    x[0, 0] = 1e35 if rows == 3 else x[0, 0]  # beyond what goes through integers
+    names = [o.name for o in model.graph.output]
+    with Session(loaded, threads=2) as session:
+        together = session.run({"x": x})
+        (tmp_path / "siblings.bin").write_bytes(session.context.binary())
+    with Session(qnnrt.load(tmp_path / "siblings.bin"), threads=1) as again:
+        from_binary = again.run({"x": x})
+    for name in names:
+        with Session(importer.load(model, outputs=[name])) as session:
+            alone = session.run({"x": x})[name]
+        assert np.array_equal(together[name], alone), name
+        assert np.array_equal(from_binary[name], alone), name
+
+
+def test_products_that_differ_stay_apart() -> None:
+    g = Graph(17)
+    scales = np.full(40 * 2, 0.1, np.float32)
+    results = []
+    for bits in (4, 8, 4):
+        weights = codes(40, 2, 64 * bits // 8, dtype=np.uint8)
+        how = {"K": 128, "N": 40, "bits": bits, "block_size": 64}
+        inputs = ["x", g.const(weights), g.const(scales)]
+        results.append(g.op("MatMulNBits", inputs, domain=MICROSOFT, **how))
+    found = steps(importer.load(g.proto({"x": (2, 128)}, results)))
+    assert found == ["JoinedMatMulNBits", "MatMulNBits"]

@@ -215,6 +215,8 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
   QNNRT_RETURN_IF_ERROR(run(kPortable, "merge equal nodes", [&](int* n) {
     return MergeEqualNodes(graph, threads, floats.kept, n);
   }));
+  QNNRT_RETURN_IF_ERROR(run(PassLevel::kAll, "join products",
+                            [&](int* n) { return JoinProducts(graph, floats.kept, n); }));
   QNNRT_RETURN_IF_ERROR(
       run(PassLevel::kAll, "read indices", [&](int* n) { return ReadIndices(graph, n); }));
   QNNRT_RETURN_IF_ERROR(

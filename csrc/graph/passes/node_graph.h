@@ -138,7 +138,9 @@ Status FuseTables(NodeGraph* graph, const Threads& threads, const FloatStorage& 
 Status FuseActivations(NodeGraph* graph,
                        int* changes);  // activation and residual add into the producer
 Status MergeEqualNodes(NodeGraph* graph, const Threads& threads, const KeptFloats* kept,
-                       int* changes);                // that compute the same from the same
+                       int* changes);  // that compute the same from the same
+Status JoinProducts(NodeGraph* graph, const KeptFloats* kept,
+                    int* changes);                   // of one tensor with narrow weights
 Status ReadIndices(NodeGraph* graph, int* changes);  // below 0, and of 64 bits, as they are
 Status RemoveDeadNodes(NodeGraph* graph, int* changes);
 

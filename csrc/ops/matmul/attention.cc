@@ -314,11 +314,20 @@ const float* RoundedFloats::Read(const void* data, size_t at, size_t count, floa
 
 namespace {
 
+constexpr size_t kMasked = 64;  // of a mask, that are looked at together
+
+bool Hides(const float* mask, float unseen) {
+  int seen = 0;
+  for (size_t i = 0; i < kMasked; ++i) seen += mask[i] <= unseen ? 0 : 1;
+  return seen == 0;
+}
+
 SeenKeys SeenBy(const AttentionGeometry& g, const float* mask) {
   SeenKeys seen{g.keys, 0};
   for (size_t r = 0; r < (g.mask[2] == 0 ? 1 : g.rows); ++r) {
     const float* row = mask + r * g.mask[2];
     size_t first = 0, end = g.keys;
+    while (end >= kMasked && Hides(row + end - kMasked, g.unseen)) end -= kMasked;
     while (end > 0 && row[end - 1] <= g.unseen) --end;
     if (end == 0) {
       const auto infinite = [](float x) { return x == -std::numeric_limits<float>::infinity(); };

@@ -376,6 +376,7 @@ OpList MatMulOps() {
   ops.push_back(std::move(dense));
   ops.push_back(AttentionOp());
   ops.push_back(MatMulNBitsOp());
+  ops.push_back(JoinedNBitsOp());
   return ops;
 }
 

@@ -13,33 +13,77 @@
 namespace qnnrt {
 namespace {
 
-struct Geometry {
-  size_t m, n, k, block, blocks;
-  int bits;
+// Which inputs a matrix has, 0 for what is left out, and its rows.
+struct Matrix {
+  size_t codes, scales, zeros, bias;
+  size_t n;
+  size_t first;  // of the tiles of all matrices: its first
+  size_t tiles() const { return (n + kNBitsTile - 1) / kNBitsTile; }
 };
 
+struct Geometry {
+  size_t m, k, block, blocks;
+  int bits;
+  bool is_signed;
+  std::vector<Matrix> matrices;  // an output each
+  size_t tiles() const { return matrices.back().first + matrices.back().tiles(); }
+};
+
+Result<std::vector<Matrix>> MatricesOf(const Node& node) {
+  std::vector<Matrix> found;
+  if (node.type == kMatMulNBits) {
+    const auto given = [&](size_t i) { return node.HasInput(i) ? i : 0; };
+    found.push_back({kNBitsCodes, kNBitsScales, given(kNBitsZeros), given(kNBitsBias), 0, 0});
+    return found;
+  }
+  const size_t zeros = node.Bool("zeros") ? 1 : 0, bias = node.Bool("bias") ? 1 : 0;
+  const size_t each = 2 + zeros + bias;
+  if (node.inputs.size() != 1 + each * node.outputs.size())
+    return Invalid("%zu inputs for %zu matrices", node.inputs.size(), node.outputs.size());
+  for (size_t i = 1; i < node.inputs.size(); i += each)
+    found.push_back({i, i + 1, zeros * (i + 2), bias * (i + 2 + zeros), 0, 0});
+  return found;
+}
+
+Status Read(const Node& node, Matrix* matrix, const Geometry& g) {
+  const Tensor &codes = *node.inputs[matrix->codes], &scales = *node.inputs[matrix->scales];
+  matrix->n = codes.shape[0];
+  if (matrix->n == 0) return Invalid("an input without elements");
+  const Shape grid = {codes.shape[0], static_cast<uint32_t>(g.blocks)};
+  if (codes.shape != Shape{codes.shape[0], static_cast<uint32_t>(
+                                               NBitsRowBytes(g.k, static_cast<size_t>(g.bits)))} ||
+      scales.shape != grid || (matrix->zeros != 0 && node.inputs[matrix->zeros]->shape != grid)) {
+    return Invalid("codes %s and scales %s for rows of %zu in blocks of %zu",
+                   ShapeText(codes.shape).c_str(), ShapeText(scales.shape).c_str(), g.k, g.block);
+  }
+  if (matrix->bias == 0) return {};
+  return CheckShape(node, matrix->bias, "bias", {codes.shape[0]});
+}
+
 Result<Geometry> Read(const Node& node) {
-  const Tensor &in = *node.inputs[0], &codes = *node.inputs[kNBitsCodes];
-  const Tensor& scales = *node.inputs[kNBitsScales];
+  const Tensor& in = *node.inputs[0];
   Geometry g;
   QNNRT_RETURN_IF_ERROR(CheckRange("block_size", node.Int("block_size"), 16, INT32_MAX));
   QNNRT_RETURN_IF_ERROR(CheckRange("bits", node.Int("bits"), 4, 8));
   g.bits = static_cast<int>(node.Int("bits"));
   g.block = static_cast<size_t>(node.Int("block_size"));
   g.k = in.shape.back();
-  g.n = codes.shape[0];
   if ((g.bits != 4 && g.bits != 8) || !IsNBitsBlock(g.block))
     return Invalid("codes of %d bits in blocks of %zu", g.bits, g.block);
-  if (g.k == 0 || g.n == 0) return Invalid("an input without elements");
+  if (g.k == 0) return Invalid("an input without elements");
   g.m = in.elements() / g.k;
   g.blocks = (g.k + g.block - 1) / g.block;
-  const Shape grid = {static_cast<uint32_t>(g.n), static_cast<uint32_t>(g.blocks)};
-  if (codes.shape[1] != NBitsRowBytes(g.k, static_cast<size_t>(g.bits)) || scales.shape != grid ||
-      (node.HasInput(kNBitsZeros) && node.inputs[kNBitsZeros]->shape != grid)) {
-    return Invalid("codes %s and scales %s for rows of %zu in blocks of %zu",
-                   ShapeText(codes.shape).c_str(), ShapeText(scales.shape).c_str(), g.k, g.block);
+  QNNRT_ASSIGN_OR_RETURN(g.matrices, MatricesOf(node));
+  g.is_signed = node.inputs[g.matrices[0].codes]->dtype == QNN_DATATYPE_INT_8;
+  size_t tiles = 0;
+  for (Matrix& matrix : g.matrices) {
+    const Tensor& codes = *node.inputs[matrix.codes];
+    if (codes.dtype != node.inputs[g.matrices[0].codes]->dtype)
+      return Invalid("codes with and without a sign");
+    QNNRT_RETURN_IF_ERROR(Read(node, &matrix, g));
+    matrix.first = tiles;
+    tiles += matrix.tiles();
   }
-  QNNRT_RETURN_IF_ERROR(CheckShape(node, kNBitsBias, "bias", {static_cast<uint32_t>(g.n)}));
   return g;
 }
 
@@ -70,21 +114,20 @@ class MatMulNBits final : public Kernel {
       : g_(g),
         loops_(NBitsFor(g.bits, Digits(node, options))),
         post_ops_(node),
-        is_signed_(node.inputs[kNBitsCodes]->dtype == QNN_DATATYPE_INT_8),
-        has_zeros_(node.HasInput(kNBitsZeros)),
-        has_bias_(node.HasInput(kNBitsBias)),
         few_(g.m <= (NBitsPanelsFor(g.bits, 3, false) != nullptr ? kFewOfBytes : kFew)),
         row_bytes_(loops_.RowBytes(g.k, g.blocks)) {
     // What a thread unpacks stays in its cache while all rows pass by.
     constexpr size_t kFloats = 128 * 1024;
     const size_t nr = Simd().columns, threads = std::max(options.threads, 1);
     const size_t panels = std::clamp<size_t>(kFloats / (nr * g.k), 1, 8);
-    columns_ = std::min(panels, PackedPanels(g.n)) * nr;
-    slots_ = std::min(threads, (g.n + columns_ - 1) / columns_);
+    size_t most = 0;
+    for (const Matrix& matrix : g.matrices) most = std::max(most, matrix.n);
+    columns_ = std::min(panels, PackedPanels(most)) * nr;
+    slots_ = std::min(threads, (most + columns_ - 1) / columns_);
     slot_floats_ = (PackedFloats(g.k, columns_) + nr * kDepth + 15) / 16 * 16;
     if (few_) return;
-    panels_ = NBitsPanelsFor(g.bits, Digits(node, options), has_zeros_);
-    const size_t all = (g.n + NBitsPanels::kColumns - 1) / NBitsPanels::kColumns;
+    panels_ = NBitsPanelsFor(g.bits, Digits(node, options), g.matrices[0].zeros != 0);
+    const size_t all = (most + NBitsPanels::kColumns - 1) / NBitsPanels::kColumns;
     unit_panels_ = std::clamp<size_t>(all / (4 * threads), 1, 4);
     panel_slots_ = std::min(threads, (all + unit_panels_ - 1) / unit_panels_);
   }
@@ -95,21 +138,24 @@ class MatMulNBits final : public Kernel {
     return (options.brain_inputs & 1) != 0 ? 2 : 3;
   }
 
-  NBitsWeights WeightsOf(const ExecArgs& args) const {
+  NBitsWeights WeightsOf(const ExecArgs& args, const Matrix& matrix) const {
     NBitsWeights w;
-    w.codes = static_cast<const uint8_t*>(args.in[kNBitsCodes]);
+    w.codes = static_cast<const uint8_t*>(args.in[matrix.codes]);
     w.row_bytes = NBitsRowBytes(g_.k, static_cast<size_t>(g_.bits));
-    w.is_signed = is_signed_;
-    w.scales = static_cast<const float*>(args.in[kNBitsScales]);
-    w.zeros = has_zeros_ ? static_cast<const int8_t*>(args.in[kNBitsZeros]) : nullptr;
+    w.is_signed = g_.is_signed;
+    w.scales = static_cast<const float*>(args.in[matrix.scales]);
+    w.zeros = matrix.zeros != 0 ? static_cast<const int8_t*>(args.in[matrix.zeros]) : nullptr;
     w.k = g_.k;
     w.block = g_.block;
     w.blocks = g_.blocks;
     return w;
   }
 
-  const float* BiasOf(const ExecArgs& args) const {
-    return has_bias_ ? static_cast<const float*>(args.in[kNBitsBias]) : nullptr;
+  static const float* BiasOf(const ExecArgs& args, const Matrix& matrix) {
+    return matrix.bias != 0 ? static_cast<const float*>(args.in[matrix.bias]) : nullptr;
+  }
+  float* OutOf(const ExecArgs& args, const Matrix& matrix) const {
+    return static_cast<float*>(args.out[&matrix - g_.matrices.data()]);
   }
 
   Status RunFew(const ExecArgs& args) const {
@@ -119,24 +165,35 @@ class MatMulNBits final : public Kernel {
     for (size_t m = 0; m < g_.m; ++m) {
       extreme[m] = !loops_.arrange(in + m * g_.k, g_.k, g_.block, x + m * row_bytes_);
     }
-    float* out = static_cast<float*>(args.out[0]);
-    const NBitsProduct product = {WeightsOf(args), x, g_.m, row_bytes_, BiasOf(args), out, g_.n};
-    // About 10 microseconds are worth a thread; loops take eight rows at a time.
-    constexpr size_t kRows = 8, kWorthwhile = 128 * 1024;
-    const size_t grain = std::max<size_t>(1, kWorthwhile / (kRows * g_.k * g_.m));
-    args.threads.For((g_.n + kRows - 1) / kRows, grain, [&](size_t begin, size_t end) {
-      const size_t first = begin * kRows, last = std::min(g_.n, end * kRows);
-      loops_.dots(product, first, last);
-      for (size_t m = 0; m < g_.m; ++m) {
-        if (extreme[m]) PlainDots(product, in + m * g_.k, m, first, last);
-      }
-      if (post_ops_.empty()) return;
-      for (size_t m = 0; m < g_.m; ++m) {
-        const size_t at = m * g_.n + first;
-        post_ops_.Apply(args, out + at, at, last - first);
+    // About 10 microseconds are worth a thread.
+    constexpr size_t kWorthwhile = 128 * 1024;
+    const size_t grain = std::max<size_t>(1, kWorthwhile / (kNBitsTile * g_.k * g_.m));
+    args.threads.For(g_.tiles(), grain, [&](size_t begin, size_t end) {
+      for (const Matrix& matrix : g_.matrices) {
+        const size_t first = std::max(begin, matrix.first);
+        const size_t last = std::min(end, matrix.first + matrix.tiles());
+        if (first < last)
+          MultiplyTiles(args, matrix, x, extreme, first - matrix.first, last - matrix.first);
       }
     });
     return Status::Ok();
+  }
+
+  void MultiplyTiles(const ExecArgs& args, const Matrix& matrix, const char* x,
+                     const std::array<bool, kFew>& extreme, size_t begin, size_t end) const {
+    const float* in = static_cast<const float*>(args.in[0]);
+    float* out = OutOf(args, matrix);
+    const size_t n = matrix.n;
+    const NBitsProduct product = {WeightsOf(args, matrix), n,   x, g_.m, row_bytes_,
+                                  BiasOf(args, matrix),    out, n};
+    loops_.dots(product, begin, end);
+    loops_.Runs(g_.m, n, begin, end, [&](size_t first, size_t last) {
+      for (size_t m = 0; m < g_.m; ++m) {
+        if (extreme[m]) PlainDots(product, in + m * g_.k, m, first, last);
+        const size_t at = m * n + first;
+        if (!post_ops_.empty()) post_ops_.Apply(args, out + at, at, last - first);
+      }
+    });
   }
 
   // Row m as the formula has it: each element meets a weight, and no zero point for itself.
@@ -185,20 +242,25 @@ class MatMulNBits final : public Kernel {
     });
     if (extreme) return RunFloats(args, m0, rows);
     const size_t columns = unit_panels_ * NBitsPanels::kColumns;
-    return ForOwnTiles(
-        args.threads, panel_slots_, (g_.n + columns - 1) / columns, [&](size_t unit, size_t slot) {
-          MultiplyUnit(args, x, m0, rows, unit * columns, std::min(columns, g_.n - unit * columns),
-                       x + TilesBytes() + slot * NBitsPanels::kPanelBytes);
-          return Status::Ok();
-        });
+    for (const Matrix& matrix : g_.matrices) {
+      const size_t units = (matrix.n + columns - 1) / columns;
+      QNNRT_RETURN_IF_ERROR(
+          ForOwnTiles(args.threads, panel_slots_, units, [&](size_t unit, size_t slot) {
+            const size_t first = unit * columns;
+            MultiplyUnit(args, matrix, x, m0, rows, first, std::min(columns, matrix.n - first),
+                         x + TilesBytes() + slot * NBitsPanels::kPanelBytes);
+            return Status::Ok();
+          }));
+    }
+    return Status::Ok();
   }
 
   // Rows [m0, m0 + rows) of the results, columns [first, first + count).
-  void MultiplyUnit(const ExecArgs& args, const char* x, size_t m0, size_t rows, size_t first,
-                    size_t count, char* panel) const {
-    const NBitsWeights weights = WeightsOf(args);
-    const float* bias = BiasOf(args);
-    float* out = static_cast<float*>(args.out[0]) + m0 * g_.n;
+  void MultiplyUnit(const ExecArgs& args, const Matrix& matrix, const char* x, size_t m0,
+                    size_t rows, size_t first, size_t count, char* panel) const {
+    const NBitsWeights weights = WeightsOf(args, matrix);
+    const float* bias = BiasOf(args, matrix);
+    float* out = OutOf(args, matrix) + m0 * matrix.n;
     const size_t pieces = (g_.k + NBitsPanels::kDepth - 1) / NBitsPanels::kDepth;
     const size_t depth = ((g_.k + pieces - 1) / pieces + 127) / 128 * 128;  // about the same
     for (size_t n = first; n < first + count; n += NBitsPanels::kColumns) {
@@ -208,35 +270,41 @@ class MatMulNBits final : public Kernel {
         panels_->unpack(weights, n, columns, k, end, chunk, panel);
         panels_->multiply({x + k / chunk * panels_->row_bytes, panels_->TileBytes(g_.k, chunk),
                            rows, panel, (end - k + chunk - 1) / chunk, chunk,
-                           bias == nullptr ? nullptr : bias + n, k == 0, out + n, g_.n, columns});
+                           bias == nullptr ? nullptr : bias + n, k == 0, out + n, matrix.n,
+                           columns});
       }
     }
     if (post_ops_.empty()) return;
     for (size_t m = 0; m < rows; ++m) {
-      const size_t at = m * g_.n + first;
-      post_ops_.Apply(args, out + at, m0 * g_.n + at, count);
+      const size_t at = m * matrix.n + first;
+      post_ops_.Apply(args, out + at, m0 * matrix.n + at, count);
     }
   }
 
   // By panels of floats.
   Status RunFloats(const ExecArgs& args, size_t m0, size_t m) const {
-    const NBitsWeights weights = WeightsOf(args);
+    for (const Matrix& matrix : g_.matrices) QNNRT_RETURN_IF_ERROR(RunFloats(args, matrix, m0, m));
+    return Status::Ok();
+  }
+
+  Status RunFloats(const ExecArgs& args, const Matrix& matrix, size_t m0, size_t m) const {
+    const NBitsWeights weights = WeightsOf(args, matrix);
     float* scratch = static_cast<float*>(args.scratch);
-    const size_t tiles = (g_.n + columns_ - 1) / columns_;
+    const size_t n = matrix.n, tiles = (n + columns_ - 1) / columns_;
     return ForOwnTiles(args.threads, slots_, tiles, [&](size_t tile, size_t slot) {
       float* packed = scratch + slot * slot_floats_;
-      const size_t first = tile * columns_, count = std::min(columns_, g_.n - first);
+      const size_t first = tile * columns_, count = std::min(columns_, n - first);
       UnpackColumns(weights, first, count, packed);
       GemmShape shape;
       shape.m = m;
       shape.n = count;
       shape.depth = g_.k;
       shape.packed = packed;
-      const float* bias = BiasOf(args);
+      const float* bias = BiasOf(args, matrix);
       shape.bias = bias == nullptr ? nullptr : bias + first;
-      float* out = static_cast<float*>(args.out[0]);
+      float* out = OutOf(args, matrix);
       const MatrixRows rows{static_cast<const float*>(args.in[0]) + m0 * g_.k, g_.k,
-                            out + m0 * g_.n + first, g_.n};
+                            out + m0 * n + first, n};
       const FinishRows finish(post_ops_, args, out);
       shape.finish = finish.at_once();
       RunGemm(shape, Threads(1), rows, finish);
@@ -262,7 +330,7 @@ class MatMulNBits final : public Kernel {
   const Geometry g_;
   const NBitsLoops& loops_;
   const PostOps post_ops_;
-  const bool is_signed_, has_zeros_, has_bias_, few_;
+  const bool few_;
   const size_t row_bytes_;                            // of x, arranged
   size_t columns_ = 0, slots_ = 1, slot_floats_ = 0;  // of floats
   const NBitsPanels* panels_ = nullptr;
@@ -271,15 +339,24 @@ class MatMulNBits final : public Kernel {
 
 Status Infer(const Node& node, std::vector<Shape>* outputs) {
   QNNRT_ASSIGN_OR_RETURN(const Geometry g, Read(node));
-  Shape shape = node.inputs[0]->shape;
-  shape.back() = static_cast<uint32_t>(g.n);
-  // A FullyConnected may take rows of any shape and write a matrix.
-  if (node.HasOutput(0) && node.outputs[0]->elements() == g.m * g.n &&
-      !node.outputs[0]->shape.empty() && node.outputs[0]->shape.back() == g.n) {
-    shape = node.outputs[0]->shape;
+  for (size_t i = 0; i < g.matrices.size(); ++i) {
+    const size_t n = g.matrices[i].n;
+    Shape shape = node.inputs[0]->shape;
+    shape.back() = static_cast<uint32_t>(n);
+    // A FullyConnected may take rows of any shape and write a matrix.
+    if (node.HasOutput(i) && node.outputs[i]->elements() == g.m * n &&
+        !node.outputs[i]->shape.empty() && node.outputs[i]->shape.back() == n) {
+      shape = node.outputs[i]->shape;
+    }
+    (*outputs)[i] = std::move(shape);
   }
-  (*outputs)[0] = std::move(shape);
   return Status::Ok();
+}
+
+std::vector<ParamSpec> Params() {
+  return {{"bits", ParamSpec::kInt, Required(), "4 or 8"},
+          {"block_size", ParamSpec::kInt, Required(), "elements that share a scale"},
+          {"activation_bits", ParamSpec::kInt, Default(32), "8: x may be rounded to bytes"}};
 }
 
 }  // namespace
@@ -293,12 +370,26 @@ OpDef MatMulNBitsOp() {
                 {"zeros", types::kI8, PortSpec::kOptional, -1, 2, 2},
                 {"bias", types::kF32, PortSpec::kOptional, -1, 1, 1}};
   def.outputs = {{"out", types::kFloat, PortSpec::kOne, 0, 1, 8}};
-  def.params = {{"bits", ParamSpec::kInt, Required(), "4 or 8"},
-                {"block_size", ParamSpec::kInt, Required(), "elements that share a scale"},
-                {"activation_bits", ParamSpec::kInt, Default(32), "8: x may be rounded to bytes"}};
+  def.params = Params();
   def.infer = Infer;
   def.portable = MatMulNBits::Make;
   def.flags = OpDef::kPostOps | OpDef::kInternal | OpDef::kSumsInside;
+  return def;
+}
+
+OpDef JoinedNBitsOp() {
+  OpDef def;
+  def.type = kJoinedNBits;
+  def.inputs = {{"in", types::kFloat, PortSpec::kOne, -1, 1, 8},
+                {"codes, scales, zeros, bias, ...", types::kI8 | types::kU8 | types::kF32,
+                 PortSpec::kVariadic, -1, 1, 2}};
+  def.outputs = {{"out[0..m]", types::kFloat, PortSpec::kVariadic, 0, 1, 8}};
+  def.params = Params();
+  def.params.push_back({"zeros", ParamSpec::kBool, Required(), "each matrix has zero points"});
+  def.params.push_back({"bias", ParamSpec::kBool, Required(), "each matrix has a bias"});
+  def.infer = Infer;
+  def.portable = MatMulNBits::Make;
+  def.flags = OpDef::kInternal | OpDef::kSumsInside;
   return def;
 }
 

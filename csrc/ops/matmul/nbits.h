@@ -17,6 +17,12 @@ enum NBitsPort : size_t { kNBitsCodes = 1, kNBitsScales, kNBitsZeros, kNBitsBias
 
 OpDef MatMulNBitsOp();
 
+// Some such products of one x, whose weights have the same depth, bits and blocks: threads share
+// the rows of all (graph/passes/join_products.cc). Behind x: the codes, scales and, where they are
+// there at all, zero points and bias of each matrix; an output for each.
+constexpr const char* kJoinedNBits = "JoinedMatMulNBits";
+OpDef JoinedNBitsOp();
+
 // Whether kernels take blocks of so many elements along a row: 16, 32, 64, or a multiple of 128.
 inline bool IsNBitsBlock(size_t block) {
   return block == 16 || block == 32 || block == 64 || (block != 0 && block % 128 == 0);

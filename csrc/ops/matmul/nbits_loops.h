@@ -1,6 +1,7 @@
 // The inner loops of MatMulNBits, compiled once for each vector width.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -20,8 +21,12 @@ struct NBitsWeights {
   size_t k, block, blocks;
 };
 
+// Rows of the weights that loops take at a time.
+constexpr size_t kNBitsTile = 8;
+
 struct NBitsProduct {
   NBitsWeights weights;
+  size_t n;       // rows of the weights
   const char* x;  // rows of `stride` bytes, as NBitsLoops::arrange leaves them
   size_t m, stride;
   const float* bias;  // of each n, or null
@@ -33,12 +38,24 @@ struct NBitsLoops {
   // A row of x is put into the order in which a vector of words has the codes, a chunk of words
   // after the other, each with what is needed of it beside its elements.
   size_t chunk, chunk_bytes;  // elements, and bytes that they take
+  bool one_row_apart;         // see Runs
   // False where x has something beyond kNBitsLargest.
   bool (*arrange)(const float* x, size_t k, size_t block, char* to);
-  // Rows [first, end) of the weights.
+  // Tiles [first, end) of the weights' rows, of which the last one may have fewer.
   void (*dots)(const NBitsProduct& product, size_t first, size_t end);
   // Elements [begin, begin + count) of a row as floats; begin is a multiple of 128.
   void (*unpack)(const NBitsWeights& weights, size_t row, size_t begin, size_t count, float* to);
+
+  // use(first, end) for the rows of the weights that these tiles have: neighbours, or, for one row
+  // of x where `one_row_apart`, kNBitsTile runs of them that are equally far apart.
+  template <typename Use>
+  void Runs(size_t m, size_t n, size_t first, size_t end, const Use& use) const {
+    const size_t step = one_row_apart && m == 1 ? n / kNBitsTile : 0;
+    if (step == 0) return use(first * kNBitsTile, std::min(n, end * kNBitsTile));
+    const size_t last = std::min(end, step);
+    for (size_t i = 0; first < last && i < kNBitsTile; ++i) use(i * step + first, i * step + last);
+    if (end > step) use(step * kNBitsTile, n);
+  }
 
   size_t RowBytes(size_t k, size_t blocks) const {
     const size_t sums = (blocks * sizeof(float) + 63) / 64 * 64;  // of blocks of x
