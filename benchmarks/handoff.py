@@ -1,6 +1,6 @@
 """A tensor from one process to others: a slot of a Channel, its Buffer, its bytes, or a copy.
 
-    python benchmarks/handoff.py [--smoke] [--json FILE]
+    python benchmarks/handoff.py [--smoke] [--json FILE] [--consumers N ...] [--kib N ...]
 
 Latency: from before the producer's call until the last consumer has read the tensor's first and
 last element, on the clock that all processes share. The consumers wait meanwhile, and check the
@@ -14,6 +14,7 @@ Each way tells how many bytes it copied for a hand-off: what the processes read 
 the kernel, as it counts them, and the copies into shared memory.
 """
 
+import argparse
 import multiprocessing
 import os
 import shutil
@@ -36,6 +37,7 @@ import qnnrt
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = (KIB, 64 * KIB, MIB, 8 * MIB, 64 * MIB)
+IN_A_ROW = (KIB, MIB, 8 * MIB)  # of which many are sent one after another, too
 CONSUMERS = (1, 2, 4)
 WAITING = 6  # tensors that may be under way at once
 BLOCKS = WAITING + 2  # one is being written, one is being read
@@ -444,19 +446,33 @@ def measure(bench: Benchmark, consumers: Consumers, nbytes: int, kind: str, call
         way.close()
 
 
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What splits a long run."""
+    parser.add_argument(
+        "--consumers", type=int, nargs="+", metavar="N", help="how many receive, in turn"
+    )
+    kib = [nbytes // KIB for nbytes in SIZES]
+    parser.add_argument("--kib", type=int, nargs="+", choices=kib, help="sizes of the tensor")
+
+
 def main() -> None:
-    bench = Benchmark("handoff", __doc__, rounds=15, sample_ms=2)
+    bench = Benchmark("handoff", __doc__, rounds=15, sample_ms=2, more=add_options)
+    counts = bench.options.consumers or (CONSUMERS[:2] if bench.smoke else CONSUMERS)
+    sizes = (KIB, MIB) if bench.smoke else SIZES
+    if bench.options.kib:
+        sizes = tuple(n * KIB for n in bench.options.kib)
     if ray is not None:
         qnnrt.ray.register()
         _ray.start(include_dashboard=False)
     with tempfile.TemporaryDirectory() as folder:
         calls = Calls(folder)
-        for count in CONSUMERS[:2] if bench.smoke else CONSUMERS:
+        for count in counts:
             consumers = Consumers(count)
-            for nbytes in (KIB, MIB) if bench.smoke else SIZES:
+            for nbytes in sizes:
                 measure(bench, consumers, nbytes, "latency", calls)
-            for nbytes in (KIB,) if bench.smoke else (KIB, MIB, 8 * MIB):
-                measure(bench, consumers, nbytes, "throughput", calls)
+            for nbytes in IN_A_ROW[:1] if bench.smoke else IN_A_ROW:
+                if nbytes in sizes:
+                    measure(bench, consumers, nbytes, "throughput", calls)
             consumers.close()
     bench.finish()
 

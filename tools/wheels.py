@@ -296,6 +296,8 @@ def main() -> None:
         try_wheel(options.wheel, options.tests)
     else:
         for wheel in options.wheel:
+            if not wheel.is_file():
+                sys.exit(f"{wheel}: there is no such file; `build` makes wheels, in dist/")
             check(wheel)
 
 

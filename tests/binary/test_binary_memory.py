@@ -117,13 +117,13 @@ HOLD = """
 import json, sys
 from pathlib import Path
 import qnnrt
-from qnnrt import qnn
 
 def anonymous():
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
     return next(int(l.split()[1]) * 1024 for l in lines if l.startswith("Anonymous:"))
 
-backend = qnn.Backend.open("htp")
+with qnnrt.Session(sys.argv[2], "htp") as session:  # threads, libraries, caches
+    session.run()
 before = anonymous()
 with qnnrt.Session(sys.argv[1], "htp") as session:
     session.run()
@@ -151,21 +151,26 @@ def test_processes_that_load_one_file_share_its_pages(tmp_path):
     random = np.random.default_rng(0)
     side = 2048
     weight = random.standard_normal((side, side), dtype=np.float32)  # 16 MiB
-    model = Model(
-        "dense",
-        tensors(
-            Tensor("x", (1, side), F32),
-            Tensor("w", (side, side), F32, weight),
-            Tensor("y", (1, side), F32),
-        ),
-        [Node("dense", "FullyConnected", ["x", "w"], ["y"])],
-        ["x"],
-        ["y"],
-    )
-    path = save(model, tmp_path / "dense.bin")
+
+    def dense(weight: np.ndarray) -> Model:
+        rows, columns = weight.shape
+        return Model(
+            "dense",
+            tensors(
+                Tensor("x", (1, columns), F32),
+                Tensor("w", (rows, columns), F32, weight),
+                Tensor("y", (1, rows), F32),
+            ),
+            [Node("dense", "FullyConnected", ["x", "w"], ["y"])],
+            ["x"],
+            ["y"],
+        )
+
+    path = save(dense(weight), tmp_path / "dense.bin")
+    small = save(dense(weight[:64, :64]), tmp_path / "small.bin")
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", HOLD, str(path)],
+            [sys.executable, "-c", HOLD, str(path), str(small)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
