@@ -16,6 +16,7 @@ namespace {
 
 constexpr size_t kGrainElements = 16 << 10;
 constexpr size_t kColumns = 128;
+constexpr size_t kShort = 16;  // of a row: one value after the other is as fast
 
 // Indices are counted in 32 bits, as sizes are, so that a loop over wide ones is no other one. They
 // are not negative: INT_32 and UINT_32 hold the same bits.
@@ -24,7 +25,8 @@ bool IsWide(Qnn_DataType_t indices) { return indices == QNN_DATATYPE_INT_64; }
 // Whether x comes strictly before y.
 template <typename T, bool largest>
 QNNRT_INLINE bool Before(T x, T y) {
-  return (largest ? x > y : x < y) || (x != x && y == y);
+  const bool unordered = (x != x) & (y == y);  // no branches: loops of these are vectorised
+  return (largest ? x > y : x < y) | unordered;
 }
 
 // Where in a row the best value is: first its value, then the first index that has it.
@@ -32,6 +34,16 @@ template <typename T, bool largest>
 struct BestInRow {
   static QNNRT_INLINE size_t Run(const void* in, size_t n) {
     const T* x = static_cast<const T*>(in);
+    if (n < kShort) {
+      T best = x[0];
+      size_t at = 0;
+      for (size_t k = 1; k < n; ++k) {
+        const bool before = Before<T, largest>(x[k], best);
+        best = before ? x[k] : best;
+        at = before ? k : at;
+      }
+      return at;
+    }
     const T best = BestOf<T, largest>(x, n);
     size_t i = 0;
     if (best != best) {
