@@ -107,13 +107,32 @@ struct Row {
 template <Reduction r, typename A>
 struct Rows {
   static QNNRT_INLINE void Run(const A* x, size_t n, size_t rows, A* out) {
+    constexpr bool kPicks =
+        std::is_floating_point_v<A> && (r == Reduction::kMax || r == Reduction::kMin);
     size_t i = 0;
     for (; n < kLanes && i + kLanes <= rows; i += kLanes, x += n * kLanes) {
-      A lane[kLanes], turned[kLanes];
+      A lane[kLanes];
+      [[maybe_unused]] uint32_t unordered[kLanes] = {};  // looked for apart, as in BestOf
       for (size_t k = 0; k < kLanes; ++k) lane[k] = Rule<r, A>::Start();
       for (size_t j = 0; j < n; ++j) {
-        for (size_t k = 0; k < kLanes; ++k) turned[k] = x[k * n + j];
-        for (size_t k = 0; k < kLanes; ++k) lane[k] = Rule<r, A>::Step(lane[k], turned[k]);
+        A next[kLanes];
+        for (size_t k = 0; k < kLanes; ++k) next[k] = x[k * n + j];
+        for (size_t k = 0; k < kLanes; ++k) {
+          if constexpr (r == Reduction::kMax) {
+            lane[k] = next[k] > lane[k] ? next[k] : lane[k];
+          } else if constexpr (r == Reduction::kMin) {
+            lane[k] = next[k] < lane[k] ? next[k] : lane[k];
+          } else {
+            lane[k] = Rule<r, A>::Step(lane[k], next[k]);
+          }
+        }
+        if constexpr (kPicks) {
+          for (size_t k = 0; k < kLanes; ++k) unordered[k] |= next[k] != next[k] ? 1u : 0u;
+        }
+      }
+      if constexpr (kPicks) {
+        constexpr A kNan = std::numeric_limits<A>::quiet_NaN();
+        for (size_t k = 0; k < kLanes; ++k) lane[k] = unordered[k] != 0 ? kNan : lane[k];
       }
       for (size_t k = 0; k < kLanes; ++k) out[i + k] = lane[k];
     }
