@@ -25,7 +25,8 @@ bool PassesOn(const OpDef& def) {
   constexpr uint32_t kByElement =
       OpDef::kInPlace | OpDef::kMoves | OpDef::kAlias | OpDef::kConverts;
   return (def.flags & kByElement) != 0 || std::strncmp(def.type, "Reduce", 6) == 0 ||
-         std::strcmp(def.type, QNN_OP_CUMULATIVE_SUM) == 0;
+         std::strcmp(def.type, QNN_OP_CUMULATIVE_SUM) == 0 ||
+         std::strcmp(def.type, QNN_OP_L2_NORM) == 0;
 }
 
 // Turns the client's FLOAT_32 into integers or fixed-point numbers, or back: a device does that on
