@@ -174,6 +174,9 @@ def native_jobs() -> list[Job]:
     """Every source with its flags, one by one."""
     flags = [*FLAGS, *WARNINGS, *onednn_include()]
     kernels = [*flags, *([] if DEBUG or SANITIZE else ["-O3"])]  # elsewhere it only adds size
+    # g++ 12 may load 8 bytes of a loop by an MMX register, which leaves the x87 stack in use: what
+    # the process computes there next (numpy's remainder) is no number.
+    kernels += ["-mno-mmx"] if sysconfig.get_platform().endswith("-x86_64") else []
     # In folders named `fixed` a multiply and an add round twice on every CPU, so that fixed-point
     # kernels give the same integers with and without fused multiply-adds; in `detection`, so that
     # the same boxes overlap.

@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kGrainBytes = 128 << 10;  // the least that is worth a thread
 constexpr size_t kMaxGather = 4096;        // elements of a block that is moved by a table
+constexpr size_t kFillBlock = 8 << 10;     // bytes that a fill repeats
 constexpr size_t kInterleaveBand = 4096;   // columns of a few rows that are interleaved at a time
 
 using BandFn = void (*)(const char* src, ptrdiff_t src_stride, char* dst, ptrdiff_t dst_stride,
@@ -26,6 +27,20 @@ BandFn PickInterleave(size_t rows) {
       return PickIsa<InterleaveBand<T, 3>>();
     case 4:
       return PickIsa<InterleaveBand<T, 4>>();
+    default:
+      return nullptr;
+  }
+}
+
+template <typename T>
+BandFn PickDeinterleave(size_t columns) {
+  switch (columns) {
+    case 2:
+      return PickIsa<DeinterleaveBand<T, 2>>();
+    case 3:
+      return PickIsa<DeinterleaveBand<T, 3>>();
+    case 4:
+      return PickIsa<DeinterleaveBand<T, 4>>();
     default:
       return nullptr;
   }
@@ -146,7 +161,7 @@ bool StridedCopy::PlanGather() {
 
 void StridedCopy::PlanTiles() {
   const ptrdiff_t size = static_cast<ptrdiff_t>(chunk_);
-  if (dims_.size() < 2 || dims_.back().dst != size) return;
+  if (dims_.size() < 2 || dims_.back().dst != size || dims_.back().src == 0) return;
   const auto fastest =
       std::find_if(dims_.begin(), dims_.end() - 1, [&](const CopyDim& d) { return d.src == size; });
   if (fastest == dims_.end() - 1) return;
@@ -167,6 +182,13 @@ void StridedCopy::PlanTiles() {
       break;
     default:
       return;
+  }
+  // Channels of pixels that become planes; words of 32 bits have tiles of their own.
+  if (rows.src == static_cast<ptrdiff_t>(columns.count) * size && rows.count >= kTile) {
+    const BandFn planes = chunk_ == 1   ? PickDeinterleave<uint8_t>(columns.count)
+                          : chunk_ == 2 ? PickDeinterleave<uint16_t>(columns.count)
+                                        : nullptr;
+    if (planes != nullptr) tile_ = planes;
   }
   if (tile_ == nullptr) return;
   std::rotate(fastest, fastest + 1, dims_.end() - 1);  // next to the last
@@ -253,9 +275,13 @@ void StridedCopy::RunTiles(const char* src, char* dst, size_t begin, size_t end)
 
 void FillElements(char* to, const unsigned char* value, size_t element, size_t bytes) {
   if (bytes == 0) return;
+  if (std::all_of(value, value + element, [&](unsigned char b) { return b == value[0]; })) {
+    std::memset(to, value[0], bytes);
+    return;
+  }
   std::memcpy(to, value, element);
-  for (size_t done = element; done < bytes;) {
-    const size_t n = std::min(done, bytes - done);
+  for (size_t done = element; done < bytes;) {  // copies stay within a block that caches hold
+    const size_t n = std::min(std::min(done, kFillBlock / element * element), bytes - done);
     std::memcpy(to + done, to, n);
     done += n;
   }

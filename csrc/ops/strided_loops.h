@@ -191,4 +191,18 @@ struct InterleaveBand {
   }
 };
 
+// The way back: dst[k][r] = src[r][k], of rows of kColumns elements that lie one behind the other.
+template <typename T, size_t kColumns>
+struct DeinterleaveBand {
+  static QNNRT_INLINE void Run(const char* src, ptrdiff_t, char* dst, ptrdiff_t dst_stride,
+                               size_t rows, size_t) {
+    const auto* s = reinterpret_cast<const typename Anywhere<T>::Type*>(src);
+    for (size_t k = 0; k < kColumns; ++k) {
+      T* d = reinterpret_cast<T*>(dst + static_cast<ptrdiff_t>(k) * dst_stride);
+      QNNRT_SIMD
+      for (size_t r = 0; r < rows; ++r) d[r] = s[r * kColumns + k];
+    }
+  }
+};
+
 }  // namespace qnnrt

@@ -57,6 +57,22 @@ def test_a_resize_reads_the_pixels_around_a_place(
     assert 0 < (~kept).sum() <= np.prod(places)
 
 
+def test_an_antialiased_resize_keeps_what_is_no_number_near_its_place() -> None:
+    x = random(1, 1, 2, 400, 300)
+    how = {"mode": "linear", "antialias": 1}
+    proto = make([node("Resize", ["x", "", "", "s"], ["y"], **how)], {"x": x.shape}, ["y"],
+                 {"s": np.array([1, 2, 100, 130])}, opset=19)  # fmt: skip
+    wanted = run(proto, x=x)
+    x[0, 1, 200, 150] = np.nan
+    y = run(proto, x=x)
+    lost = np.argwhere(np.isnan(y))
+    assert len(lost)
+    assert (lost[:, 1] == 1).all()
+    assert (np.abs(lost[:, 2:] - [50, 65]) < 64).all()
+    kept = ~np.isnan(y)
+    np.testing.assert_allclose(y[kept], wanted[kept], rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("odd", ODD)
 def test_an_einsum_takes_the_diagonal_alone(odd: float) -> None:
     for equation, shape in (("ii->i", (5, 5)), ("ii->", (5, 5)), ("aibi->bia", (2, 5, 3, 5))):
@@ -67,6 +83,20 @@ def test_an_einsum_takes_the_diagonal_alone(odd: float) -> None:
         proto = make([node("Einsum", ["x"], ["y"], equation=equation)], {"x": shape}, ["y"])
         wanted = np.einsum(equation, x)
         np.testing.assert_allclose(run(proto, x=off).reshape(wanted.shape), wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("op", ["Acosh", "Asinh", "Atanh"])
+def test_inverse_hyperbolic_functions_keep_their_digits(op: str) -> None:
+    """Near 0 and 1, and where the square is no finite number."""
+    r = np.random.default_rng(0)
+    sizes = [10 ** r.uniform(-30, 38, 200), r.uniform(0, 1, 100), 1 + 10 ** r.uniform(-7, 2, 100)]
+    ends = [0, 1, 3e38, np.inf, np.nan]
+    x = np.concatenate([*sizes, ends]).astype(np.float32)
+    x = np.concatenate([x, -x])
+    proto = make([node(op, ["x"], ["y"])], {"x": x.shape}, ["y"])
+    with np.errstate(all="ignore"):
+        wanted = getattr(np, "arc" + op[1:].lower())(x.astype(np.float64))
+    np.testing.assert_allclose(run(proto, x=x), wanted, rtol=3e-7)
 
 
 def test_the_logarithm_of_a_sum_of_large_exponentials() -> None:

@@ -136,6 +136,25 @@ def test_integer_division_has_an_answer_for_everything() -> None:
     np.testing.assert_array_equal(got, [0, -1, 1, 0, 0])
 
 
+def test_remainders_of_floats_are_exact() -> None:
+    r = np.random.default_rng(3)
+    x, y = (
+        (r.choice([-1, 1], 4000) * 10 ** r.uniform(-38, 38, 4000)).astype(np.float32)
+        for _ in range(2)
+    )
+    y[:1500] = (x[:1500] / r.integers(1, 2**27, 1500)).astype(np.float32)  # close to whole times
+    y[1500:2500] = r.uniform(0.1, 9, 1000)
+    x[1500:2500] = (y[1500:2500] * r.integers(-(2**20), 2**20, 1000)).astype(np.float32)
+    odd = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, 3.4e38, 1, -2.5], np.float32)
+    x = np.concatenate([x, np.repeat(odd, 9)])
+    y = np.concatenate([y, np.tile(odd, 9)])
+    with np.errstate(invalid="ignore"):
+        expected = np.fmod(x, y)
+    (got,) = run_op("ElementWiseBinary", [x, y], [x.shape], {"operation": NUMBER["Fmod"]})
+    np.testing.assert_array_equal(got, expected)
+    np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(expected[got == 0]))
+
+
 def test_arc_sines_to_two_units_in_the_last_place() -> None:
     one = np.nextafter(np.float32(1), np.float32(2))
     x = np.append(np.linspace(-1, 1, 4097), [0.5, -0.5, 1e-30, -0.0, np.inf, np.nan]).astype("f4")

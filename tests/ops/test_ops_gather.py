@@ -121,6 +121,16 @@ def test_one_hot(dtype: str) -> None:
                     np.testing.assert_array_equal(got, hot.astype(dtype))
 
 
+@pytest.mark.parametrize(("dtype", "off"), [("float32", 0.25), ("int64", -3), ("uint8", 7)])
+def test_one_hot_of_many_classes(dtype: str, off: float) -> None:
+    """More bytes than the block that a fill repeats, and no multiple of it."""
+    i = np.arange(0, 1201, 400, np.int32)
+    params = {"depth": 3001, "axis": 0, "on_value": 2, "off_value": off}
+    hot = reference.of("OneHot", [i], params)
+    (got,) = run_op("OneHot", [i], [hot.shape], params, dtype=dtype)
+    np.testing.assert_array_equal(got, hot.astype(dtype))
+
+
 @pytest.mark.parametrize("padding", [0, 1, 2])
 def test_grid_sample_is_torchs(padding: int) -> None:
     torch = pytest.importorskip("torch")

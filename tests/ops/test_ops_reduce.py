@@ -61,13 +61,38 @@ def test_long_sums_keep_their_accuracy() -> None:
         np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
-def test_nan_wins_in_max_and_min() -> None:
-    x = np.ones((3, 50), np.float32)
-    x[1, 7] = np.nan
+@pytest.mark.parametrize("shape", [(3, 50), (50, 9)])
+def test_nan_wins_in_max_and_min(shape: tuple[int, int]) -> None:
+    x = np.ones(shape, np.float32)
+    x[1, 7] = x[2, 3] = np.nan
     for name in ("Max", "Min"):
         for axis in (0, 1):
             (got,) = run_op("Reduce" + name, [x], [(x.shape[1 - axis],)], {"axes": u32(axis)})
             np.testing.assert_array_equal(np.isnan(got), np.isnan(x).any(axis))
+            how = {"axis": axis}
+            (at,) = run_op("Arg" + name.lower(), [x], [got.shape], how, dtype="int32")
+            np.testing.assert_array_equal(at, getattr(np, "arg" + name.lower())(x, axis))
+
+
+@pytest.mark.parametrize("name", REDUCE)
+def test_many_rows_of_every_length(name: str) -> None:
+    """Short ones are reduced side by side; long ones in vectors with a rest."""
+    for size in (*range(1, 18), 31, 33, 96, 1024, 1025):
+        x = 1 + values((37, size), "float32") / 50
+        params = {"axes": u32(1)}
+        expected = reference.of("Reduce" + name, [x], params)
+        (got,) = run_op("Reduce" + name, [x], [(37,)], params)
+        np.testing.assert_allclose(got, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [t for t in NUMBERS if "int" in t])
+def test_extremes_of_integers_keep_every_digit(dtype: str) -> None:
+    info = np.iinfo(dtype)
+    x = np.array([[info.min, info.min + 1, 0], [info.max - 1, info.max, 1]], dtype)
+    for name, wanted in (("Max", x.max(1)), ("Min", x.min(1))):
+        for given, axis in ((x, 1), (np.ascontiguousarray(x.T), 0)):
+            (got,) = run_op("Reduce" + name, [given], [(2,)], {"axes": u32(axis)})
+            np.testing.assert_array_equal(got, wanted)
 
 
 @pytest.mark.parametrize("dtype", NUMBERS)
@@ -83,6 +108,17 @@ def test_arg_reductions_take_the_first_of_equals(dtype: str) -> None:
                     np.testing.assert_array_equal(got, expected)
         (got,) = run_op("Argmax", [x], [x.shape[:-1]], {"axis": x.ndim - 1}, dtype=index)
         np.testing.assert_array_equal(got, np.argmax(x, -1))
+
+
+def test_the_x87_stack_is_left_empty() -> None:
+    """A loop over an MMX register makes the next fprem of the process no number."""
+    for dtype in NUMBERS:
+        for name in ("Argmax", "Argmin", "ReduceMax", "ReduceSum"):
+            arg = name.startswith("Arg")
+            x = values((3, 40), dtype, 3)
+            params = {"axis": 1} if arg else {"axes": u32(1)}
+            run_op(name, [x], [(3,)], params, dtype="int32" if arg else dtype)
+            assert np.remainder(np.full(9, 5.5, np.float32), np.float32(2)).tolist() == [1.5] * 9
 
 
 @pytest.mark.parametrize("dtype", NUMBERS)

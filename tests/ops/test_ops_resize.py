@@ -76,12 +76,14 @@ def test_resize_bilinear(before: Any, after: Any, align: bool, half: bool, trans
 def test_resize_nearest_neighbor_moves_values_of_any_type(
     before: Any, after: Any, dtype: Any
 ) -> None:
-    x = np.random.default_rng(0).integers(0, 200, (2, *before, 5)).astype(dtype)
-    for align, half in [(False, False), (True, False), (False, True)]:
-        params = {"align_corners": align, "half_pixel_centers": half}
-        (got,) = run_op("ResizeNearestNeighbor", [x], [(2, *after, 5)], params)
-        expected = reference.of("ResizeNearestNeighbor", [x], params, (2, *after, 5))
-        np.testing.assert_array_equal(got, expected)
+    for channels in range(1, 6):
+        x = np.random.default_rng(0).integers(0, 200, (2, *before, channels)).astype(dtype)
+        shape = (2, *after, channels)
+        for align, half in [(False, False), (True, False), (False, True)]:
+            params = {"align_corners": align, "half_pixel_centers": half}
+            (got,) = run_op("ResizeNearestNeighbor", [x], [shape], params)
+            expected = reference.of("ResizeNearestNeighbor", [x], params, shape)
+            np.testing.assert_array_equal(got, expected)
 
 
 def test_a_bad_resize_is_refused_with_the_rule_it_breaks() -> None:

@@ -77,6 +77,14 @@ def test_planes_become_channels(dtype: str) -> None:
             same("Transpose", x, {"perm": u32(0, 2, 3, 1)})
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+def test_channels_become_planes(dtype: str) -> None:
+    for channels in (2, 3, 4, 5):
+        for pixels in [(1, 7), (65, 67), (64, 64)]:
+            x = values((2, *pixels, channels), dtype)
+            same("Transpose", x, {"perm": u32(0, 3, 1, 2)})
+
+
 def test_channel_shuffle() -> None:
     x = values((2, 5, 24, 3))
     for axis, groups in [(2, 4), (2, 24), (1, 5), (3, 3), (0, 2), (2, 1)]:

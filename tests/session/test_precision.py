@@ -159,6 +159,48 @@ def test_angles_are_not_rounded() -> None:
     assert 0 < np.abs(got - wanted).max() <= 2 * 2**-8
 
 
+@pytest.mark.parametrize("kind", ["ReduceSumSquare", "ReduceMax", "CumulativeSum"])
+def test_what_an_angle_is_made_of_is_not_rounded(kind: str) -> None:
+    """Divided by a length, and summed along the way."""
+    summed = kind == "CumulativeSum"
+    params = (
+        {"axis": np.uint32(1)}
+        if summed
+        else {"axes": np.array([1], np.uint32), "keep_dims": np.True_}
+    )
+    nodes = [
+        Node("shift", "ElementWiseAdd", ["x", "k"], ["a"], {}),
+        Node("sum", kind, ["a"], ["l"], params),
+        Node("part", "ElementWiseDivide", ["x", "l"], ["d"], {}),
+        Node("scale", "ElementWiseMultiply", ["d", "f"], ["e"], {}),
+        Node("sin", "ElementWiseSin", ["e"], ["s"], {}),
+        Node("last", "ElementWiseMultiply", ["s", "two"], ["y"], {}),
+    ]
+    two, k, f = (np.full(1, v, np.float32) for v in (2, 0.1234567, 512))
+    length = (64, 3) if summed else (64, 1)
+    shapes = {"x": (64, 3), "a": (64, 3), "l": length, "d": (64, 3), "e": (64, 3), "s": (64, 3)}
+    model = chain(*nodes, k=k, f=f, two=two, y=(64, 3), **shapes)
+    given = {"x": np.random.default_rng(0).uniform(1, 2, (64, 3)).astype(np.float32)}
+    wanted, got = (run(model, given, p) for p in ("float32", "bfloat16"))
+    assert 0 < np.abs(got - wanted).max() <= 2 * 2**-8
+
+
+def test_the_angles_of_a_normalized_vector_are_not_rounded() -> None:
+    nodes = [
+        Node("shift", "ElementWiseAdd", ["x", "k"], ["a"], {}),
+        Node("norm", "L2Norm", ["a"], ["d"], {"axis": np.uint32(1)}),
+        Node("scale", "ElementWiseMultiply", ["d", "f"], ["e"], {}),
+        Node("sin", "ElementWiseSin", ["e"], ["s"], {}),
+        Node("last", "ElementWiseMultiply", ["s", "two"], ["y"], {}),
+    ]
+    two, k, f = (np.full(1, v, np.float32) for v in (2, 0.1234567, 512))
+    shapes = dict.fromkeys(("x", "a", "d", "e", "s", "y"), (64, 3))
+    model = chain(*nodes, k=k, f=f, two=two, **shapes)
+    given = {"x": np.random.default_rng(0).uniform(1, 2, (64, 3)).astype(np.float32)}
+    wanted, got = (run(model, given, p) for p in ("float32", "bfloat16"))
+    assert 0 < np.abs(got - wanted).max() <= 2 * 2**-8
+
+
 def test_decisions_are_made_on_exact_values() -> None:
     # 1 and 1 + 2**-10 are one number in 16 bits.
     nodes = [

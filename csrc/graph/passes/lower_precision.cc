@@ -1,6 +1,7 @@
 // Floats between nodes in 16 bits: half the memory to move, and the matrix units of processors that
 // multiply 16-bit floats. Kernels compute in 32 bits and round what they store.
 #include <algorithm>
+#include <cstring>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -18,9 +19,14 @@ namespace {
 bool IsFloat32(const Tensor* t) { return t != nullptr && t->dtype == QNN_DATATYPE_FLOAT_32; }
 bool IsNative(const Tensor* t) { return t->type == QNN_TENSOR_TYPE_NATIVE; }
 
-// Passes on what it is given, element by element: what is sensitive behind it is so before it.
+// Passes on what it is given, element by element or summed up: what is sensitive behind it is so
+// before it. An angle is as wrong as the length that it was divided by.
 bool PassesOn(const OpDef& def) {
-  return (def.flags & (OpDef::kInPlace | OpDef::kMoves | OpDef::kAlias | OpDef::kConverts)) != 0;
+  constexpr uint32_t kByElement =
+      OpDef::kInPlace | OpDef::kMoves | OpDef::kAlias | OpDef::kConverts;
+  return (def.flags & kByElement) != 0 || std::strncmp(def.type, "Reduce", 6) == 0 ||
+         std::strcmp(def.type, QNN_OP_CUMULATIVE_SUM) == 0 ||
+         std::strcmp(def.type, QNN_OP_L2_NORM) == 0;
 }
 
 // Turns the client's FLOAT_32 into integers or fixed-point numbers, or back: a device does that on

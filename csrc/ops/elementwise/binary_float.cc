@@ -1,5 +1,6 @@
 // Loops over FLOAT_32, and which of BFLOAT_16 there are.
 #include <cmath>
+#include <limits>
 
 #include "ops/elementwise/binary.h"
 #include "ops/isa.h"
@@ -91,12 +92,21 @@ struct Stream {
   }
 };
 
+// fmod, exact. A quotient below 2^28 times a float has no more digits than a double, and neither
+// has what is left; the quotient may have been rounded up to the next whole number.
+QNNRT_INLINE float Remainder(float a, float b) {
+  const double x = std::fabs(static_cast<double>(a)), y = std::fabs(static_cast<double>(b));
+  const double quotient = x / y;
+  if (!(quotient < 268435456.0) || y > std::numeric_limits<float>::max()) return std::fmod(a, b);
+  const double rest = x - static_cast<double>(static_cast<int32_t>(quotient)) * y;
+  return std::copysign(static_cast<float>(rest < 0 ? rest + y : rest), a);
+}
 struct Fmod {  // sign of the dividend
-  static QNNRT_INLINE float Do(float a, float b) { return std::fmod(a, b); }
+  static QNNRT_INLINE float Do(float a, float b) { return Remainder(a, b); }
 };
 struct Mod {  // sign of the divisor
   static QNNRT_INLINE float Do(float a, float b) {
-    const float r = std::fmod(a, b);
+    const float r = Remainder(a, b);
     if (r == 0.0f) return std::copysign(r, b);
     return (r < 0.0f) != (b < 0.0f) ? r + b : r;
   }

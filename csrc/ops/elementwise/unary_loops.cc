@@ -34,8 +34,10 @@ T Negative(T x) {
 struct Abs {
   static QNNRT_INLINE float Do(float x, UnaryParams) { return std::fabs(x); }
   template <typename T>
-  static T Do(T x) {
-    return x < 0 ? Negative(x) : x;
+  static T Do(T x) {  // no branch, which signs in no order would mispredict
+    using U = std::make_unsigned_t<T>;
+    const U sign = static_cast<U>(U{0} - static_cast<U>(x < 0));
+    return static_cast<T>((static_cast<U>(x) ^ sign) - sign);
   }
 };
 struct Neg {

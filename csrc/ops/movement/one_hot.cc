@@ -5,6 +5,7 @@
 #include "abi/qnn_op_names.h"
 #include "ops/movement/gather.h"
 #include "ops/movement/indices.h"
+#include "ops/strided_copy.h"
 
 namespace qnnrt {
 namespace {
@@ -26,7 +27,7 @@ class OneHotKernel final : public Kernel {
     args.threads.For(outer_, 1 + (16 << 10) / (depth_ * inner_ + 1), [&](size_t begin, size_t end) {
       for (size_t o = begin; o < end; ++o) {
         char* slab = out + o * depth_ * inner_ * element_;
-        for (size_t i = 0; i < depth_ * inner_; ++i) Put(slab, i, off_);
+        FillElements(slab, off_, element_, depth_ * inner_ * element_);
         for (size_t k = 0; k < inner_; ++k) {
           const int64_t index = reader_.At(args.in[0], o * inner_ + k, depth_);
           if (index >= 0) Put(slab, static_cast<size_t>(index) * inner_ + k, on_);

@@ -16,6 +16,7 @@ namespace {
 
 constexpr size_t kGrainElements = 16 << 10;
 constexpr size_t kColumns = 128;
+constexpr size_t kShort = 16;  // rows shorter than that are turned, and searched side by side
 
 // Indices are counted in 32 bits, as sizes are, so that a loop over wide ones is no other one. They
 // are not negative: INT_32 and UINT_32 hold the same bits.
@@ -24,7 +25,8 @@ bool IsWide(Qnn_DataType_t indices) { return indices == QNN_DATATYPE_INT_64; }
 // Whether x comes strictly before y.
 template <typename T, bool largest>
 QNNRT_INLINE bool Before(T x, T y) {
-  return (largest ? x > y : x < y) || (x != x && y == y);
+  const bool unordered = (x != x) & (y == y);  // no branches: loops of these are vectorised
+  return (largest ? x > y : x < y) | unordered;
 }
 
 // Where in a row the best value is: first its value, then the first index that has it.
@@ -63,6 +65,21 @@ class ArgKernel final : public Kernel {
     const T* in = static_cast<const T*>(args.in[0]);
     uint32_t* out = static_cast<uint32_t*>(args.out[0]);
     int64_t* wide = static_cast<int64_t*>(args.out[0]);
+    if (inner_ == 1 && n_ < kShort) {
+      args.threads.For(outer_, 1 + kGrainElements / n_, [&](size_t begin, size_t end) {
+        for (size_t r = begin; r < end; r += kColumns) {
+          const size_t rows = std::min(kColumns, end - r);
+          T turned[kShort * kColumns];
+          for (size_t i = 0; i < n_; ++i) {
+            for (size_t k = 0; k < rows; ++k) turned[i * kColumns + k] = in[(r + k) * n_ + i];
+          }
+          uint32_t own[kColumns];
+          Band(turned, kColumns, wide_ ? own : out + r, rows);
+          if (wide_) std::copy_n(own, rows, wide + r);
+        }
+      });
+      return {};
+    }
     if (inner_ == 1) {
       args.threads.For(outer_, 1 + kGrainElements / n_, [&](size_t begin, size_t end) {
         for (size_t r = begin; r < end; ++r) {
@@ -84,7 +101,7 @@ class ArgKernel final : public Kernel {
             const size_t columns = std::min(kColumns, inner_ - first);
             const size_t to = u / parts * inner_ + first;
             uint32_t own[kColumns];
-            Band(in + u / parts * n_ * inner_ + first, wide_ ? own : out + to, columns);
+            Band(in + u / parts * n_ * inner_ + first, inner_, wide_ ? own : out + to, columns);
             if (wide_) std::copy_n(own, columns, wide + to);
           }
         });
@@ -92,20 +109,20 @@ class ArgKernel final : public Kernel {
   }
 
  private:
-  void Band(const T* in, uint32_t* out, size_t columns) const {
+  void Band(const T* in, size_t stride, uint32_t* out, size_t columns) const {
     if (n_ == 1) {
       std::fill_n(out, columns, 0u);
       return;
     }
     T best[kColumns];
-    const T* second = in + inner_;
+    const T* second = in + stride;
     for (size_t k = 0; k < columns; ++k) {
       const bool before = Before<T, largest>(second[k], in[k]);
       best[k] = before ? second[k] : in[k];
       out[k] = before ? 1u : 0u;
     }
     for (size_t i = 2; i < n_; ++i) {
-      const T* x = in + i * inner_;
+      const T* x = in + i * stride;
       for (size_t k = 0; k < columns; ++k) {
         const bool before = Before<T, largest>(x[k], best[k]);
         best[k] = before ? x[k] : best[k];

@@ -1,9 +1,11 @@
 // Reductions over any set of axes. Floats are added in blocks of 64 terms, and these in double;
-// integers in 64 bits, wrapping. The mean of integers is truncated. NaN wins in Max and Min.
+// integers in 64 bits, wrapping, and compared in their own. The mean of integers is truncated. NaN
+// wins in Max and Min.
 #include "ops/reduce/reduce.h"
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -54,8 +56,8 @@ struct Rule {
   static QNNRT_INLINE A Merge(A a, A b) {
     if constexpr (kIsSum) return WrapAdd(a, b);
     if constexpr (r == Reduction::kProd) return WrapMultiply(a, b);
-    if constexpr (r == Reduction::kMax) return (b > a || b != b) ? b : a;
-    if constexpr (r == Reduction::kMin) return (b < a || b != b) ? b : a;
+    if constexpr (r == Reduction::kMax) return ((b > a) | (b != b)) ? b : a;
+    if constexpr (r == Reduction::kMin) return ((b < a) | (b != b)) ? b : a;
   }
   static QNNRT_INLINE A Step(A a, A x) {
     if constexpr (r == Reduction::kSumSquare) {
@@ -76,6 +78,18 @@ struct Row {
     A lane[kLanes];
     for (size_t k = 0; k < kLanes; ++k) lane[k] = R::Start();
     size_t i = 0;
+    if constexpr (std::is_floating_point_v<A>) {
+      typedef A Lanes __attribute__((vector_size(kLanes * sizeof(A))));
+      Lanes all, next;  // stay in registers, as an array does not
+      std::memcpy(&all, lane, sizeof(all));
+      for (; i + kLanes <= n; i += kLanes) {
+        std::memcpy(&next, x + i, sizeof(next));
+        if constexpr (r == Reduction::kProd) all *= next;
+        if constexpr (r == Reduction::kSumSquare) all += next * next;
+        if constexpr (r == Reduction::kSum || r == Reduction::kMean) all += next;
+      }
+      std::memcpy(lane, &all, sizeof(all));
+    }
     for (; i + kLanes <= n; i += kLanes) {
       for (size_t k = 0; k < kLanes; ++k) lane[k] = R::Step(lane[k], x[i + k]);
     }
@@ -88,6 +102,44 @@ struct Row {
   }
 };
 
+// Rows that lie one behind the other, each of at most kLanes x kBlock values. Of rows shorter than
+// the lanes kLanes are reduced side by side, in the order of Row.
+template <Reduction r, typename A>
+struct Rows {
+  static QNNRT_INLINE void Run(const A* x, size_t n, size_t rows, A* out) {
+    constexpr bool kPicks =
+        std::is_floating_point_v<A> && (r == Reduction::kMax || r == Reduction::kMin);
+    size_t i = 0;
+    for (; n < kLanes && i + kLanes <= rows; i += kLanes, x += n * kLanes) {
+      A lane[kLanes];
+      [[maybe_unused]] uint32_t unordered[kLanes] = {};  // looked for apart, as in BestOf
+      for (size_t k = 0; k < kLanes; ++k) lane[k] = Rule<r, A>::Start();
+      for (size_t j = 0; j < n; ++j) {
+        A next[kLanes];
+        for (size_t k = 0; k < kLanes; ++k) next[k] = x[k * n + j];
+        for (size_t k = 0; k < kLanes; ++k) {
+          if constexpr (r == Reduction::kMax) {
+            lane[k] = next[k] > lane[k] ? next[k] : lane[k];
+          } else if constexpr (r == Reduction::kMin) {
+            lane[k] = next[k] < lane[k] ? next[k] : lane[k];
+          } else {
+            lane[k] = Rule<r, A>::Step(lane[k], next[k]);
+          }
+        }
+        if constexpr (kPicks) {
+          for (size_t k = 0; k < kLanes; ++k) unordered[k] |= next[k] != next[k] ? 1u : 0u;
+        }
+      }
+      if constexpr (kPicks) {
+        constexpr A kNan = std::numeric_limits<A>::quiet_NaN();
+        for (size_t k = 0; k < kLanes; ++k) lane[k] = unordered[k] != 0 ? kNan : lane[k];
+      }
+      for (size_t k = 0; k < kLanes; ++k) out[i + k] = lane[k];
+    }
+    for (; i < rows; ++i, x += n) out[i] = Row<r, A>::Run(x, n);
+  }
+};
+
 // acc[k] with x[k]
 template <Reduction r, typename A>
 struct Column {
@@ -97,7 +149,7 @@ struct Column {
   }
 };
 
-// Integers are reduced in 64 bits, a block at a time.
+// Sums and products of integers are reduced in 64 bits, a block at a time.
 template <typename A>
 struct Access {
   void (*load)(const char* in, A* out, size_t n) = nullptr;  // null: they have the type A
@@ -190,9 +242,11 @@ class ReduceKernel final : public Kernel {
     }
     if constexpr (std::is_same_v<A, float>) {
       row_ = PickIsa<Row<r, A>>();
+      many_ = PickIsa<Rows<r, A>>();
       column_ = PickIsa<Column<r, A>>();
     } else {
       row_ = Row<r, A>::Run;
+      many_ = Rows<r, A>::Run;
       column_ = Column<r, A>::Run;
     }
   }
@@ -200,6 +254,17 @@ class ReduceKernel final : public Kernel {
   Status Run(const ExecArgs& args) override {
     const char* in = static_cast<const char*>(args.in[0]);
     char* out = static_cast<char*>(args.out[0]);
+    if (rows_ && reduced_.count == 1 && access_.load == nullptr && run_ <= kLanes * kBlock) {
+      args.threads.For(
+          kept_.count, 1 + kGrainElements / (terms_ + 1), [&](size_t begin, size_t end) {
+            A* to = reinterpret_cast<A*>(out) + begin;
+            many_(reinterpret_cast<const A*>(in) + begin * run_, run_, end - begin, to);
+            if constexpr (r == Reduction::kMean) {
+              for (size_t i = 0; i < end - begin; ++i) to[i] = Finish(Total{to[i]});
+            }
+          });
+      return {};
+    }
     if (rows_) {
       args.threads.For(kept_.count, 1 + kGrainElements / (terms_ + 1),
                        [&](size_t begin, size_t end) {
@@ -288,6 +353,7 @@ class ReduceKernel final : public Kernel {
   size_t run_ = 1, columns_ = 1, terms_ = 1;
   Loops kept_, reduced_;  // the dims but for the inner one
   A (*row_)(const A*, size_t) = nullptr;
+  void (*many_)(const A*, size_t, size_t, A*) = nullptr;
   void (*column_)(const A*, A*, size_t) = nullptr;
 };
 
@@ -313,7 +379,9 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
   return VisitNumber(in.dtype, [&](auto t) -> Result<KernelPtr> {
     using T = decltype(t);
     using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
-    using A = std::conditional_t<std::is_floating_point_v<T>, T, Wide>;
+    // The extremes of integers need no more bits than these have.
+    constexpr bool kPicks = r == Reduction::kMax || r == Reduction::kMin;
+    using A = std::conditional_t<std::is_floating_point_v<T> || kPicks, T, Wide>;
     return KernelPtr(std::make_unique<ReduceKernel<r, A>>(in.shape, axes, ElementSize(in.dtype),
                                                           AccessTo<A, T>()));
   });

@@ -6,6 +6,8 @@
 namespace qnnrt {
 namespace {
 
+constexpr size_t kFewChannels = 16;  // fewer are not worth a call for each pixel
+
 // Input lines are blended into one in scratch, then its pixels along the line. Lines of fixed-point
 // numbers are read and written through lines of floats, in scratch too.
 class BlendKernel final : public Kernel {
@@ -77,6 +79,10 @@ class BlendKernel final : public Kernel {
           first = false;
         }
       }
+    }
+    if (g_.channels < kFewChannels) {
+      loops_.pixels(out, source, g_.taps[2].data(), g_.out[2], g_.channels);
+      return;
     }
     for (const Taps& taps : g_.taps[2]) {
       loops_.scale(out, source + taps.at[0] * g_.channels, taps.weight[0], g_.channels);

@@ -56,18 +56,46 @@ class NearestKernel final : public Kernel {
         const size_t d = g_.taps[0][at.d].at[0], h = g_.taps[1][at.h].at[0];
         const char* from = in + ((at.batch * g_.in[0] + d) * g_.in[1] + h) * g_.in[2] * pixel_;
         char* to = out + line * line_bytes;
-        for (const Taps& taps : g_.taps[2]) {
-          std::memcpy(to, from + taps.at[0] * pixel_, pixel_);
-          to += pixel_;
-        }
+        line_(from, to, g_.taps[2].data(), g_.out[2], pixel_);
       }
     });
     return Status::Ok();
   }
 
  private:
+  using LineFn = void (*)(const char* from, char* to, const Taps* taps, size_t count, size_t pixel);
+  // Of pixels of a known size no memcpy is called; kBytes is 0 for every other.
+  template <size_t kBytes>
+  static void CopyLine(const char* from, char* to, const Taps* taps, size_t count, size_t pixel) {
+    const size_t bytes = kBytes != 0 ? kBytes : pixel;
+    for (size_t i = 0; i < count; ++i) {
+      std::memcpy(to + i * bytes, from + taps[i].at[0] * bytes, bytes);
+    }
+  }
+  static LineFn PickLine(size_t pixel) {
+    switch (pixel) {
+      case 1:
+        return CopyLine<1>;
+      case 2:
+        return CopyLine<2>;
+      case 3:
+        return CopyLine<3>;
+      case 4:
+        return CopyLine<4>;
+      case 8:
+        return CopyLine<8>;
+      case 12:
+        return CopyLine<12>;
+      case 16:
+        return CopyLine<16>;
+      default:
+        return CopyLine<0>;
+    }
+  }
+
   const ResizeGeometry g_;
   const size_t pixel_;
+  const LineFn line_ = PickLine(pixel_);
 };
 
 Status Infer(const Node& node, std::vector<Shape>* outputs) {
@@ -104,7 +132,8 @@ Result<KernelPtr> MakeResize(const Node& node, const KernelOptions& options) {
   if (NarrowFloatOf(node.inputs[0]->dtype) != nullptr) {
     return MakeViaFloat(*FindOp(node.type), node, options);
   }
-  return MakeBlend(node, rule, options.threads, {Simd().scale, Simd().add_scaled});
+  return MakeBlend(node, rule, options.threads,
+                   {Simd().scale, Simd().add_scaled, PickIsa<BlendPixels<true>>()});
 }
 
 OpDef Def(const char* type, TypeSet accepted, int min_rank, int max_rank) {

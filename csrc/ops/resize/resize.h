@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "ops/isa.h"
 #include "ops/op.h"
 
 namespace qnnrt {
@@ -53,6 +54,23 @@ inline size_t Lines(const ResizeGeometry& g) { return g.batch * g.out[0] * g.out
 struct BlendLoops {
   void (*scale)(float* out, const float* x, float s, size_t count);       // out = s * x
   void (*add_scaled)(float* out, const float* x, float s, size_t count);  // out += s * x
+  // A whole line of pixels with few channels, added in the same order.
+  void (*pixels)(float* out, const float* line, const Taps* taps, size_t count, size_t channels);
+};
+// `fused`: a multiply and an add may round once, which depends on the flags of the file.
+template <bool fused>
+struct BlendPixels {
+  static QNNRT_INLINE void Run(float* out, const float* line, const Taps* taps, size_t count,
+                               size_t channels) {
+    for (size_t p = 0; p < count; ++p, out += channels) {
+      const Taps& t = taps[p];
+      for (size_t c = 0; c < channels; ++c) {
+        float sum = line[t.at[0] * channels + c] * t.weight[0];
+        for (size_t i = 1; i < t.count; ++i) sum += line[t.at[i] * channels + c] * t.weight[i];
+        out[c] = sum;
+      }
+    }
+  }
 };
 // blend.cc: linear and cubic interpolation of FLOAT_32 or fixed-point pixels.
 KernelPtr MakeBlend(const Node& node, const ResizeRule& rule, int threads, BlendLoops loops);

@@ -40,14 +40,21 @@ def _shift(n: OnnxNode) -> onnx.FunctionProto:
     plain, direction = _unsigned(kind), n.text("direction")
     if direction not in ("LEFT", "RIGHT"):
         raise ValueError(f"direction is {direction!r}; it has to be LEFT or RIGHT")
-    powers, places = _powers(plain), b.op("Cast", [b.given(1)], to=onnx.TensorProto.INT64)
+    powers, places = _powers(plain), b.given(1)
     held = n.input(1).data
     inside = ""
     if held is None or (held.astype(np.uint64) >= len(powers)).any():
-        least, most = array(b, np.zeros((), np.int64)), array(b, np.array(len(powers)))
-        near = [b.op("GreaterOrEqual", [places, least]), b.op("Less", [places, most])]
-        inside = b.op("And", near)
-        places = b.op("Where", [inside, places, least])
+        # As unsigned numbers; those below 0 are beyond, too.
+        given, most = b.given(1), array(b, np.array(len(powers), plain))
+        if plain != kind:
+            given = b.op("Cast", [given], to=_number(plain))
+        places = b.op("Cast", [b.op("Min", [given, most])], to=onnx.TensorProto.INT32)
+        if direction == "RIGHT":
+            inside = b.op("Less", [given, most])
+        # Times 0 nothing is left; what is divided by it is not taken.
+        powers = np.append(powers, plain.type(0 if direction == "LEFT" else 1))
+    else:
+        places = b.op("Cast", [places], to=onnx.TensorProto.INT64)
     factor = b.op("Gather", [array(b, powers), places])
     zero = array(b, np.zeros((), plain))
 

@@ -219,23 +219,57 @@ def _log(c: Lowering, x: Value) -> Value:
     return unary(c, "ElementWiseLog", x)
 
 
+#: From here on 1 is nothing beside a number. In half precision this is infinity, and so is what
+#: does not fit there: comparisons are by "or equal".
+_FAR = 2.0**20
+
+
+def _far(c: Lowering, x: Value, limit: float) -> Value:
+    return nary(c, "ElementWiseGreaterEqual", [x, _limit(limit, x.dtype)], BOOL)
+
+
+def _limit(value: float, dtype: np.dtype) -> Value:
+    with np.errstate(over="ignore"):
+        return constant(np.array(value).astype(dtype))
+
+
+def _log1p(c: Lowering, u: Value) -> Value:
+    """log(1 + u). What 1 + u rounds away is put back by the quotient (Kahan)."""
+    w = plus(c, u, 1.0)
+    rounded, log = plus(c, w, -1.0), _log(c, w)
+    none = nary(c, "ElementWiseEqual", [rounded, scalar(0, u.dtype)], BOOL)
+    near = select(c, none, u, mul(c, u, div(c, log, rounded)))
+    return select(c, _far(c, u, _FAR), log, near)
+
+
+def _or_far(c: Lowering, x: Value, square: Value, near: Value) -> Value:
+    """log(2 x) where the square is too large to be added to 1."""
+    return select(c, _far(c, square, _FAR**2), plus(c, _log(c, x), math.log(2)), near)
+
+
 @lowers("Asinh", to="ElementWiseLog and elementwise")
 def asinh(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
-    size = unary(c, "ElementWiseAbs", x)
-    root = unary(c, "ElementWiseSquareRoot", plus(c, mul(c, x, x), 1.0))
-    return mul(c, unary(c, "ElementWiseSign", x), _log(c, add(c, size, root)))
+    # asinh |x| = log1p(|x| + x^2 / (1 + sqrt(1 + x^2))), which loses no digits near 0.
+    size, square = unary(c, "ElementWiseAbs", x), mul(c, x, x)
+    root = unary(c, "ElementWiseSquareRoot", plus(c, square, 1.0))
+    near = _log1p(c, add(c, size, div(c, square, plus(c, root, 1.0))))
+    return mul(c, unary(c, "ElementWiseSign", x), _or_far(c, size, square, near))
 
 
 @lowers("Acosh", to="ElementWiseLog and elementwise")
 def acosh(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
-    root = unary(c, "ElementWiseSquareRoot", plus(c, mul(c, x, x), -1.0))
-    return _log(c, add(c, x, root))
+    # With t = x - 1: log1p(t + sqrt(t) sqrt(t + 2)), no number below 1 as each root is.
+    t = plus(c, x, -1.0)
+    roots = [unary(c, "ElementWiseSquareRoot", v) for v in (t, plus(c, t, 2.0))]
+    return _or_far(c, x, mul(c, x, x), _log1p(c, add(c, t, mul(c, *roots))))
 
 
 @lowers("Atanh", to="ElementWiseLog and elementwise")
 def atanh(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
-    ratio = div(c, plus(c, x, 1.0), sub(c, scalar(1, x.dtype), x))
-    return times(c, _log(c, ratio), 0.5)
+    # atanh |x| = log1p(2 |x| / (1 - |x|)) / 2
+    size = unary(c, "ElementWiseAbs", x)
+    ratio = div(c, times(c, size, 2.0), sub(c, scalar(1, x.dtype), size))
+    return mul(c, unary(c, "ElementWiseSign", x), times(c, _log1p(c, ratio), 0.5))

@@ -52,6 +52,11 @@ class Window:
             )
         ]
 
+    def reach(self, i: int, tap: int) -> tuple[int, int, int]:
+        """What one tap of all windows reads of the padded input along spatial dimension i."""
+        begin = tap * self.dilation[i]
+        return begin, begin + (self.out[i] - 1) * self.stride[i] + 1, self.stride[i]
+
     def padded(self, i: int) -> tuple[int, int]:
         begin, end = self.pads[i]
         return begin, end + self.beyond[i]
@@ -130,18 +135,28 @@ def pool(c: Lowering, x: Value, w: Window, kind: str, **params: object) -> Value
 
 
 def taps(c: Lowering, x: Value, w: Window, fill: float) -> list[Value]:
-    """One strided view of the padded input for each position in the kernel: dilated pools."""
+    """One strided view of the padded input for each position in the kernel."""
     pads = [(0, 0), (0, 0), *(w.padded(i) for i in range(len(w.kernel)))]
     x = pad_constant(c, x, pads, fill)
     views = []
     for position in np.ndindex(*w.kernel):
         c.budget.step()
-        ranges = {}
-        for i, p in enumerate(position):
-            begin = p * w.dilation[i]
-            ranges[i + 2] = (begin, begin + (w.out[i] - 1) * w.stride[i] + 1, w.stride[i])
-        views.append(strided(c, x, ranges))
+        views.append(strided(c, x, {i + 2: w.reach(i, p) for i, p in enumerate(position)}))
     return views
+
+
+def over_taps(c: Lowering, x: Value, w: Window, fill: float, kind: str) -> Value:
+    """A dilated pool as an elementwise operation `kind` of the taps, one dimension after the
+    other."""
+    pads = [(0, 0), (0, 0), *(w.padded(i) for i in range(len(w.kernel)))]
+    x = pad_constant(c, x, pads, fill)
+    for i, size in enumerate(w.kernel):
+        taps = x
+        for p in range(size):
+            c.budget.step()
+            view = strided(c, taps, {i + 2: w.reach(i, p)})
+            x = nary(c, kind, [x, view]) if p else view
+    return x
 
 
 @lowers("MaxPool", to="PoolMax2d")
@@ -151,12 +166,10 @@ def max_pool(c: Lowering, n: OnnxNode) -> Result:
     if all(d == 1 for d in w.dilation) and not n.wants(1):
         return pool(c, x, w, "PoolMax2d")
     lowest = -np.inf if is_float(x.dtype) else np.iinfo(x.dtype).min
-    best, *rest = taps(c, x, w, lowest)
     if n.wants(1):
-        return _with_places(c, w, [best, *rest], x.shape, bool(n.integer("storage_order")))
-    for view in rest:
-        best = nary(c, "ElementWiseMaximum", [best, view])
-    return best
+        views = taps(c, x, w, lowest)
+        return _with_places(c, w, views, x.shape, bool(n.integer("storage_order")))
+    return over_taps(c, x, w, lowest, "ElementWiseMaximum")
 
 
 def _with_places(
@@ -202,9 +215,7 @@ def average(c: Lowering, x: Value, w: Window, with_padding: bool) -> Value:
         mean = pool(c, x, w, "PoolAvg2d", count_pad_for_edges=np.bool_(True))
         area = float(math.prod(w.kernel))
     else:
-        mean, *rest = taps(c, x, w, 0.0)
-        for view in rest:
-            mean = nary(c, "ElementWiseAdd", [mean, view])
+        mean = over_taps(c, x, w, 0.0, "ElementWiseAdd")
         area = 1.0
     c.budget.array(w.out, np.float64, "the sizes of windows", copies=4)
     counts = np.ones((1,) * (rank + 2))
@@ -231,9 +242,7 @@ def lp_pool(c: Lowering, n: OnnxNode) -> Value:
         mean = pool(c, powers, w, "PoolAvg2d", count_pad_for_edges=np.bool_(True))
         total = times(c, mean, float(math.prod(w.kernel)))
     else:
-        total, *rest = taps(c, powers, w, 0.0)
-        for view in rest:
-            total = nary(c, "ElementWiseAdd", [total, view])
+        total = over_taps(c, powers, w, 0.0, "ElementWiseAdd")
     return nary(c, "ElementWisePower", [total, scalar(1 / p, x.dtype)])
 
 

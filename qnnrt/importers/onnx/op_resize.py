@@ -16,7 +16,7 @@ import numpy as np
 from ...dtypes import is_float
 from ...quantization import limits
 from ..budget import Budget
-from .common import cast, gather_const, nary, scalar, select
+from .common import cast, concat, gather_const, nary, plus, scalar, select, strided, unary
 from .nodes import Lowering, OnnxNode, Unsupported, axis_of, lowers
 from .op_matmul import matmul
 from .values import Value, constant
@@ -134,15 +134,37 @@ def matrix(
 
 def scale_axis(c: Lowering, x: Value, axis: int, weights: np.ndarray) -> Value:
     """`x` with logical `axis` multiplied by `weights` [out, size]."""
-    rank = x.rank
-    order = [*(i for i in range(rank) if i != axis), axis]
-    moved = c.b.transpose(x, order)
-    shape = moved.shape
-    flat = c.b.reshape(moved, (math.prod(shape[:-1]), shape[-1]))
-    y = matmul(c, flat, constant(weights.T.astype(x.dtype)))
-    y = c.b.reshape(y, (*shape[:-1], weights.shape[0]))
-    back = [order.index(i) for i in range(rank)]
-    return c.b.transpose(y, back)
+    shape, dtype = x.shape, x.dtype
+    outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    last = inner == 1
+    x = c.b.reshape(c.b.plain(x), (outer, shape[axis]) if last else (outer, shape[axis], inner))
+    parts = []
+    for outs, reads in _bands(weights):
+        c.budget.step()
+        part = strided(c, x, {1: (reads.start, reads.stop, 1)})
+        w = weights[outs, reads].astype(dtype)
+        parts.append(matmul(c, part, constant(w.T)) if last else matmul(c, constant(w), part))
+    y = concat(c, parts, 1)
+    return c.b.reshape(y, (*shape[:axis], weights.shape[0], *shape[axis + 1 :]))
+
+
+#: Outputs of a band at least, and how many bands at most.
+_BAND, _BANDS = 32, 16
+
+
+def _bands(weights: np.ndarray) -> list[tuple[slice, slice]]:
+    """Outputs in groups, and the inputs that each reads: most of the weights of a long axis are 0,
+    and what is no number in one place is to stay near it."""
+    out, size = weights.shape
+    step = max(_BAND, math.ceil(out / _BANDS))
+    bands, area = [], 0
+    for begin in range(0, out, step):
+        outs = slice(begin, min(begin + step, out))
+        read = np.flatnonzero(weights[outs].any(0))
+        reads = slice(int(read[0]), int(read[-1]) + 1) if read.size else slice(0, 1)
+        bands.append((outs, reads))
+        area += (outs.stop - outs.start) * (reads.stop - reads.start)
+    return bands if 2 * area < out * size else [(slice(0, out), slice(0, size))]
 
 
 @lowers(
@@ -164,7 +186,10 @@ def resize(c: Lowering, n: OnnxNode) -> Value:
         return _nearest(c, x, shape, picked)
     if mode not in ("linear", "cubic"):
         raise Unsupported(f"mode {mode!r}")
-    antialias, exclude = bool(n.integer("antialias")), bool(n.integer("exclude_outside"))
+    exclude = bool(n.integer("exclude_outside"))
+    antialias = bool(n.integer("antialias"))
+    if is_float(x.dtype):  # nothing is averaged where an image grows
+        antialias = antialias and any(a.scale < 1 for a in changed.values())
     crop = n.text("coordinate_transformation_mode") == "tf_crop_and_resize"
     fill = n.number("extrapolation_value", 0.0) if crop else None
     kernel, reach = (
@@ -184,13 +209,18 @@ def resize(c: Lowering, n: OnnxNode) -> Value:
             i: matrix(c.budget, a, kernel, reach, antialias, exclude, fill)
             for i, a in changed.items()
         }
-        y = _interpolated(c, x, tables, fill)
+        y = _interpolated(c, x, tables, fill, given.dtype if whole and antialias else None)
     if not whole:
         return y
     # Of integers: what is behind the point is cut off, as in ONNX's reference and ONNX Runtime.
-    low, high = limits(given.dtype, None)
-    y = nary(c, "ElementWiseMaximum", [y, scalar(low, _FLOAT)])
-    return cast(c, nary(c, "ElementWiseMinimum", [y, scalar(high, _FLOAT)]), given.dtype)
+    return cast(c, _within(c, y, given.dtype), given.dtype)
+
+
+def _within(c: Lowering, x: Value, kind: np.dtype) -> Value:
+    """Floats as far as an integer type goes."""
+    low, high = limits(kind, None)
+    x = nary(c, "ElementWiseMaximum", [x, scalar(low, _FLOAT)])
+    return nary(c, "ElementWiseMinimum", [x, scalar(high, _FLOAT)])
 
 
 def _interpolated(
@@ -198,10 +228,15 @@ def _interpolated(
     x: Value,
     tables: dict[int, tuple[np.ndarray, np.ndarray]],
     fill: float | None,
+    rounded: np.dtype | None,
 ) -> Value:
+    """Along one axis after the other. Antialiased pixels that are integers are `rounded` to their
+    type after each, as in ONNX Runtime, torch and Pillow; ONNX does not say."""
     beyond = np.zeros((1,) * x.rank, bool)
-    for i, (weights, outside) in tables.items():
+    for i, (weights, outside) in reversed(tables.items()):
         x = scale_axis(c, x, i, weights)
+        if rounded is not None:
+            x = _within(c, unary(c, "ElementWiseFloor", plus(c, x, 0.5)), rounded)
         beyond = beyond | outside.reshape([-1 if d == i else 1 for d in range(x.rank)])
     if beyond.any():
         x = select(c, constant(beyond), scalar(fill or 0.0, x.dtype), x)

@@ -26,14 +26,29 @@ class Signs:
         self._known: set[Edge] = set()
         self._constants: dict[Edge, bool] = {}
 
+    def _stays(self, op: Op) -> bool:
+        """Whether no result of an operation is below 0, for all that it is given."""
+        if op.type == "ElementWiseMaximum":
+            return any(edge is not None and self.never_negative(edge) for edge in op.inputs)
+        if op.type == "ElementWiseMinimum":  # of unsigned numbers one limit keeps them small
+            unsigned = all(edge is not None and edge.dtype.kind == "u" for edge in op.inputs)
+            some = any if unsigned else all
+            return some(
+                edge is not None
+                and self.never_negative(edge)
+                and not (unsigned and edge.data is not None and np.any(edge.data >= 2**31))
+                for edge in op.inputs
+            )
+        which = _MADE_OF.get(op.type)
+        given = op.inputs[which] if which is not None else []
+        return bool(given) and all(edge is not None and self.never_negative(edge) for edge in given)
+
     def add(self, op: Op) -> None:
         if (place := _PLACES.get(op.type)) is not None:
             if place < len(op.outputs) and (edge := op.outputs[place]) is not None:
                 self._known.add(edge)
-        elif (which := _MADE_OF.get(op.type)) is not None:
-            given = op.inputs[which]
-            if given and all(edge is not None and self.never_negative(edge) for edge in given):
-                self._known.update(edge for edge in op.outputs if edge is not None)
+        elif self._stays(op):
+            self._known.update(edge for edge in op.outputs if edge is not None)
 
     def never_negative(self, edge: Edge) -> bool:
         if edge.quantization is not None:

@@ -25,7 +25,8 @@ struct AddScaled {
 Result<KernelPtr> MakeFixedResize(const Node& node, const KernelOptions& options) {
   QNNRT_ASSIGN_OR_RETURN(const ResizeRule rule, ReadResizeRule(node));
   if (rule.interpolation == Interpolation::kNearest) return KernelPtr();
-  return MakeBlend(node, rule, options.threads, {PickIsa<Scale>(), PickIsa<AddScaled>()});
+  return MakeBlend(node, rule, options.threads,
+                   {PickIsa<Scale>(), PickIsa<AddScaled>(), PickIsa<BlendPixels<false>>()});
 }
 
 }  // namespace qnnrt
