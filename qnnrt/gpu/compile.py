@@ -17,6 +17,7 @@ from . import passes
 from .allocation import Allocations, Shared, allocate, most_bytes
 from .device import Device, pyopencl
 from .ir import FAULTS, Ir, Launch, Node, Value
+from .join import join_images
 from .loader import functions, recording
 from .ops import Refused, table
 from .programs import Programs
@@ -56,6 +57,8 @@ def launches_of(ir: Ir, target: Target) -> list[tuple[Node, Launch]]:
             refused.append(unsupported(node, str(e)))
     if refused:
         raise UnsupportedOpError(refused)
+    if target.node_optimizations:
+        launches = join_images(launches)
     noting = itertools.count()
     return [(node, _numbered(launch, noting)) for node, launch in launches]
 

@@ -98,6 +98,8 @@ class Node:
     ``line`` is (first, width) where the output's lines, along its last axis, lie from the first
     element on in lines of so many of the value whose memory it has; only families that take it are
     given it.
+    ``shuffle``: the last axis of input 0 is read as ChannelShuffle with so many groups would leave
+    it; only families that take it are given more than one.
     ``ports`` are the numbers that ``outputs`` have among the op's, where some are omitted; nothing
     where they are the first ones.
     """
@@ -109,6 +111,7 @@ class Node:
     params: dict[str, Any]
     post: list[Post] = field(default_factory=list)
     line: tuple[int, int] | None = None
+    shuffle: int = 1
     ports: tuple[int, ...] = ()
 
 

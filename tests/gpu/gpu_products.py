@@ -26,6 +26,8 @@ OBLONG = tiles.Tile(32, 32, 16, 8, 4, 1.0)
 FLAT = tensor.Block(32, 64, 64, 1, 2, 2)
 UPRIGHT = tensor.Block(64, 32, 64, 2, 1, 3)
 SLICED = tensor.Block(32, 32, 64, 1, 1, 2, slices=3)
+#: Tiles one after the other, as by tensor maps: whole pieces of 16 bytes.
+MAPPED = tensor.Block(64, 64, 128, 4, 1, 2, grouped=True, copiers=32, maps=True)
 
 
 def main() -> None:
@@ -47,6 +49,9 @@ def main() -> None:
     for block, parts in ((FLAT, 1), (UPRIGHT, 2), (SLICED, 1)):
         run(functools.partial(tensor.make, block=block, parts=parts), half)
     run(functools.partial(tensor.make, block=FLAT, parts=1), cases[:2], rtol=2e-3)
+    a, b = normal(72, 136, dtype=np.float16), normal(136, 72, dtype=np.float16)
+    mapped = case("MatMul", [a, b], [(72, 72)])
+    run(functools.partial(tensor.make, block=MAPPED, parts=1), [mapped])
     w = normal(9, 44)
     run(
         tiles.dots,

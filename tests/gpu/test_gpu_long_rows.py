@@ -259,9 +259,14 @@ def test_running_sums_of_every_length(exclusive: bool, reverse: bool) -> None:
     cases = [scanned(normal(2, n) / 16, 1) for n in LENGTHS]
     cases += [scanned(normal(n, 5) / 16, 0) for n in LENGTHS]
     cases += [scanned(normal(2, n, 40) / 16, 1) for n in LENGTHS[:7]]
+    # Neighbours that are read at once.
+    cases += [scanned(normal(3, n) / 16, 1) for n in (4, 36, 4096, 4100, 70_004)]
+    cases.append(scanned(np.sign(normal(2, 4104)).astype(np.float16), 1))
     against_cpu(*cases, rtol=1e-5, atol=1e-4)
     against_cpu(
         scanned(whole.astype(np.int8), 1),
+        scanned(whole.astype(np.int8)[:, :40_000], 1),
+        scanned(whole.astype(np.int64)[:, :40_000], 1),
         scanned(whole.astype(np.int64).T.copy(), 0),
         scanned(whole.astype(np.uint16), 1),
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qnnrt.model import Quantization
+from qnnrt.model import Model, Node, Quantization, Tensor
 from support.gpu.cases import (
     against_cpu,
     launches,
@@ -289,3 +289,29 @@ def test_samples_of_a_grid(dtype: Any, loops_and_lanes: str) -> None:  # noqa: F
         if padding == 2:
             cases.append(case("GridSample", [volume, places], [(1, 2, 3, 4, 3)], params))
     against_cpu(*cases, terms=8)
+
+
+@BOTH
+@pytest.mark.parametrize(("channels", "groups"), [(24, 3), (16, 4), (10, 2), (9, 3)])
+def test_shuffled_channels_are_read_where_they_are(
+    loops_and_lanes: str,  # noqa: F811
+    dtype: Any,
+    channels: int,
+    groups: int,
+) -> None:
+    """By one kernel, but on a CPU; by two where somebody else reads them, too."""
+    shape = (2, 7, 6, channels)
+    w = normal(3, 3, 1, channels, seed=1, dtype=dtype)
+    made = {n: Tensor(n, shape, w.dtype) for n in ("x", "shuffled", "y")}
+    made["w"] = Tensor("w", w.shape, w.dtype, w)
+    ring = {"stride": u32(1, 1), "pad_amount": np.ones((2, 2), np.uint32)}
+    nodes = [
+        Node("shuffle", "ChannelShuffle", ["x"], ["shuffled"], {"num_groups": np.uint32(groups)}),
+        Node("conv", "DepthWiseConv2d", ["shuffled", "w"], ["y"], ring),
+    ]
+    one = Model("shuffled", made, nodes, ["x"], ["y"])
+    both = Model("both", made, nodes, ["x"], ["y", "shuffled"])
+    against_cpu(one, terms=9)
+    against_cpu(both, terms=9)
+    assert launches(one) == (1 if loops_and_lanes == "lanes" else 2)
+    assert launches(both) == 2

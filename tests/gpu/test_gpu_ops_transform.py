@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.gpu.cases import against_cpu, normal, one_backend  # noqa: F401
+from support.gpu.cases import (
+    against_cpu,
+    loops_and_lanes,  # noqa: F401
+    normal,
+    one_backend,  # noqa: F401
+)
 from support.gpu.opencl import gpu, opencl_is_up  # noqa: F401
 from support.one_node import case
 
@@ -30,8 +35,9 @@ def test_rotary_embeddings(dtype: Any) -> None:
 
 
 @BOTH
+@pytest.mark.usefixtures("loops_and_lanes")
 def test_hadamard_transforms(dtype: Any) -> None:
-    shapes = ((3, 1), (2, 3, 2), (5, 16), (2, 2, 64), (1024,))
+    shapes = ((3, 1), (2, 3, 2), (5, 16), (2, 2, 64), (1024,), (9, 1024), (3, 4096), (2, 16384))
     cases = [case("HadamardTransform", [normal(*s, dtype=dtype)], [s]) for s in shapes]
     cases.append(case("HadamardTransform", [normal(4, 8, dtype=dtype)], [(4, 8)], {"scale": 0.5}))
     against_cpu(*cases, terms=16)

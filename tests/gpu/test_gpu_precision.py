@@ -118,3 +118,24 @@ def test_only_floats_change_and_finite_constants_stay_finite() -> None:
     assert k.data is not None
     np.testing.assert_array_equal(k.data, np.array([65504, -np.inf, 0.5], np.float16))
     assert g.passes == [("fp16 inside", 3)]
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax"])
+@pytest.mark.parametrize("shape", [(3, 20), (1, 40_000)])
+def test_a_softmax_writes_what_an_output_is(op: str, shape: tuple[int, ...]) -> None:
+    """No cast behind it, and its results are not rounded to 16 bits."""
+    x = np.random.default_rng(3).integers(-4, 4, shape).astype(np.float32)
+    softmax = Model(
+        "softmax",
+        tensors(Tensor("x", shape, F32), Tensor("y", shape, F32)),
+        [Node("softmax", op, ["x"], ["y"], {"axis": 1})],
+        ["x"],
+        ["y"],
+    )
+    with qnnrt.Session(softmax, "gpu", options={"gpu": {"precision": "fp16"}}) as s:
+        got = s.run({"x": x})["y"].copy()
+        steps = json.loads(s.graph.describe() or "")["steps"]
+        s.backend.close()
+    assert [step["op"] for step in steps if step["op"] == "Cast"] == ["Cast"], "at the input"
+    with qnnrt.Session(softmax, "cpu") as s:
+        np.testing.assert_allclose(got, s.run({"x": x})["y"], rtol=2e-6)

@@ -30,6 +30,7 @@ from support.one_node import Case, case, pairs, u32
 
 pytestmark = pytest.mark.foreign  # OpenCL drivers are
 
+F32 = np.dtype(np.float32)
 DTYPES = [np.float16, np.float32]
 #: Small ones, since drivers of CPUs compile them for long; tiles of other shapes than square.
 TALL = tensor.Block(64, 32, 64, 2, 1, 3)
@@ -569,3 +570,37 @@ def test_a_device_says_whether_it_has_them(
     assert Device.of(raw).tensor_cores == there
     monkeypatch.setenv(WITHOUT, "0")
     assert not Device.of(raw).tensor_cores
+
+
+@pytest.mark.parametrize("precision", ["user", "fp16"])
+@pytest.mark.parametrize("both", [False, True])
+def test_an_image_comes_to_a_convolution_by_one_kernel(
+    only: Use, precision: str, both: bool
+) -> None:
+    """Cast, transposed and widened at once; not where somebody else reads what lies between."""
+    only(WIDE)
+    planes = numbers(2, 3, 9, 7, dtype=np.float32)
+    weights = numbers(3, 3, 3, 8, dtype=np.float32, seed=1)
+    shapes = {"x": planes.shape, "image": (2, 9, 7, 3), "y": (2, 7, 5, 8), "w": weights.shape}
+    made = {n: Tensor(n, s, F32) for n, s in shapes.items()}
+    made["w"] = Tensor("w", weights.shape, F32, weights)
+    strides = {"stride": u32(1, 1), "pad_amount": np.zeros((2, 2), np.uint32)}
+    model = Model(
+        "image",
+        made,
+        [
+            Node("turn", "Transpose", ["x"], ["image"], {"perm": u32(0, 2, 3, 1)}),
+            Node("conv", "Conv2d", ["image", "w"], ["y"], strides),
+        ],
+        ["x"],
+        ["y", "image"] if both else ["y"],
+    )
+    with qnnrt.Session(model, "gpu", options={"gpu": {"precision": precision}}) as s:
+        y = s.run({"x": planes})["y"].copy()
+        steps = json.loads(s.graph.describe() or "")["steps"]
+    with qnnrt.Session(model, "cpu") as s:
+        np.testing.assert_array_equal(y, s.run({"x": planes})["y"])
+    kernels = [step["kernel"] for step in steps]
+    before = kernels[: kernels.index("tensor.tensor")]
+    assert before[-1] == "widen.widen"
+    assert len(before) == (1 if not both else 2 if precision == "user" else 3)

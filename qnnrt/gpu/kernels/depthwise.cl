@@ -2,11 +2,18 @@
 // has WIDTH channels of PIXELS neighbours in a line of the output, which share what they read:
 //   KW, SW, DW: taps, stride and dilation along a line
 //   MULTIPLIER: output channels for each input channel, where that is not one; WIDTH divides it
+//   SHUFFLED: channels are read as from so many groups, the first one of each before the second ones
 
 #define SPAN ((PIXELS - 1) * SW + (KW - 1) * DW + 1)
 #undef TAKE
 #ifdef MULTIPLIER
 #define TAKE(p, c) ((FLOATS)(LOAD(p, (c) / MULTIPLIER)))
+#elif defined SHUFFLED
+#define PICK1(p, c) LOAD(p, (c) % SHUFFLED * (cin / SHUFFLED) + (c) / SHUFFLED)
+#define PICK2(p, c) (float2)(PICK1(p, c), PICK1(p, (c) + 1))
+#define PICK4(p, c) (float4)(PICK2(p, c), PICK2(p, (c) + 2))
+#define PICK8(p, c) (float8)(PICK4(p, c), PICK4(p, (c) + 4))
+#define TAKE(p, c) JOIN(PICK, WIDTH)(p, c)
 #else
 #define TAKE(p, c) LOADS(p, c)
 #endif

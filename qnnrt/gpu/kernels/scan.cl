@@ -1,29 +1,47 @@
-// Running sums of lines of n elements that lie `step` apart, a tile of GROUP_LANES * TOGETHER
-// elements after the other.
+// Running sums of lines of n elements that lie `step` apart, a tile of SEGMENTS segments after the
+// other: each lane takes WIDTH neighbours of every segment, and lanes add up all segments at once.
+//   WIDTH: neighbours that are loaded at once: 1, or what divides n, where elements are neighbours
 //   BEHIND: lines are cut into parts, whose sums there are, of this type
 
-#define TOGETHER 4
+#define SEGMENTS 4
 #ifdef TYPE
 #define SUM TYPE
 #else
 #define SUM float
 #endif
+#define SUMS JOIN(SUM, SEGMENTS)
+#if WIDTH == 1
+#define READ_RUN(run, at) (run)[0] = LOAD(x, at)
+#define WRITE_RUN(run, at) STORE(y, at, (run)[0])
+#else
+#ifdef TYPE
+#define RUN JOIN(TYPE, WIDTH)
+#define READ_RUN(run, at) JOIN(vstore, WIDTH)(*(__global const RUN*)(x + (at)), 0, run)
+#define WRITE_RUN(run, at) *(__global RUN*)(y + (at)) = JOIN(vload, WIDTH)(0, run)
+#else
+#define READ_RUN(run, at) JOIN(vstore, WIDTH)(LOADS(x, at), 0, run)
+#define WRITE_RUN(run, at) STORES(y, at, JOIN(vload, WIDTH)(0, run))
+#endif
+#endif
+// Where the run that begins at element i of a part is, and its elements in the order of the sum
+#define RUN_AT(i) (start + (first + (reverse ? length - WIDTH - (i) : (i))) * step)
+#define OF_RUN(run, k) (reverse ? (run)[WIDTH - 1 - (k)] : (run)[k])
 
 #ifdef SHARED
-// The sum of v of the lanes before the item's; `all`: of all lanes.
-static inline SUM KERNEL(leading)(SUM v, __local SUM* sums, SUM* all) {
+// The sums of v of the lanes before the item's; `all`: of all lanes.
+static inline SUMS KERNEL(leading)(SUMS v, __local SUMS* sums, SUMS* all) {
   const int item = ITEM, lane = ITEM_LANE;
   int now = 0;
   sums[item] = v;
   for (int far = 1; far < GROUP_LANES; far *= 2) {
     barrier(CLK_LOCAL_MEM_FENCE);
-    const SUM here = sums[now + item];
-    const SUM sum = lane >= far ? (SUM)(here + sums[now + item - far * LANE_STEP]) : here;
+    const SUMS here = sums[now + item];
+    const SUMS sum = lane >= far ? here + sums[now + item - far * LANE_STEP] : here;
     now = MOST_ITEMS - now;
     sums[now + item] = sum;
   }
   barrier(CLK_LOCAL_MEM_FENCE);
-  v = lane > 0 ? sums[now + item - LANE_STEP] : (SUM)0;
+  v = lane > 0 ? sums[now + item - LANE_STEP] : (SUMS)0;
   *all = sums[now + item + (GROUP_LANES - 1 - lane) * LANE_STEP];
   barrier(CLK_LOCAL_MEM_FENCE);
   return v;
@@ -37,7 +55,7 @@ __kernel void KERNEL(scan)(__global const REAL* x, __global REAL* y,
                            const int lines, const int n, const int chunk, const int step,
                            const int exclusive, const int reverse) {
 #ifdef SHARED
-  __local SUM sums[2 * MOST_ITEMS];
+  __local SUMS sums[2 * MOST_ITEMS];
 #endif
   const int line = (int)get_group_id(0) * GROUP_COLUMNS + ITEM_COLUMN;
   const int lane = ITEM_LANE, lanes = GROUP_LANES;
@@ -45,7 +63,7 @@ __kernel void KERNEL(scan)(__global const REAL* x, __global REAL* y,
   const int length = n - first > chunk ? chunk : n - first;
   const bool there = line < lines;
   const int start = there ? (line / step) * step * n + line % step : 0;
-  const int size = lanes * TOGETHER;
+  const int segment = lanes * WIDTH, size = SEGMENTS * segment;
   SUM before = 0;
 #ifndef TYPE
   float lost = 0.0f;
@@ -56,38 +74,58 @@ __kernel void KERNEL(scan)(__global const REAL* x, __global REAL* y,
 #else
   for (int tile = 0; tile < length; tile += size) {
 #endif
-    SUM own[TOGETHER];
-    SUM sum = 0;
+    const int from = tile + lane * WIDTH;
+    const int end = there && tile >= 0 ? length : tile;  // no element is there before
+    SUM own[SEGMENTS][WIDTH], each[SEGMENTS], run[WIDTH];
+#pragma unroll
+    for (int s = 0; s < SEGMENTS; ++s) {
+      const int i = from + s * segment;
+      for (int k = 0; k < WIDTH; ++k) run[k] = 0;
+      if (i < end) READ_RUN(run, RUN_AT(i));
+      SUM sum = 0;
+      for (int k = 0; k < WIDTH; ++k) {
+        sum += OF_RUN(run, k);
+        own[s][k] = sum;
+      }
+      each[s] = sum;
+    }
 #ifdef BEHIND
     const int last = tile >= 0 ? 0 : reverse ? (int)get_num_groups(2) : part;
     for (int p = (reverse ? part + 1 : 0) + lane; there && p < last; p += lanes)
-      sum += (SUM)parts[p * lines + line];
+      each[0] += (SUM)parts[p * lines + line];
 #endif
-    for (int k = 0; k < TOGETHER; ++k) {
-      const int i = tile + lane * TOGETHER + k;
-      const int at = start + (first + (reverse ? length - 1 - i : i)) * step;
-      if (there && tile >= 0 && i < length) sum += LOAD(x, at);
-      own[k] = sum;
-    }
-    SUM all = sum, lead = 0;
+    SUM all[SEGMENTS], lead[SEGMENTS];
 #ifdef SHARED
-    lead = KERNEL(leading)(sum, sums, &all);
-#endif
-    for (int k = 0; k < TOGETHER; ++k) {
-      const int i = tile + lane * TOGETHER + k;
-      const int at = start + (first + (reverse ? length - 1 - i : i)) * step;
-      const SUM here = exclusive ? (k > 0 ? own[k - 1] : (SUM)0) : own[k];
-#ifdef TYPE
-      const SUM through = before + lead + here;
+    SUMS every;
+    vstore4(KERNEL(leading)(vload4(0, each), sums, &every), 0, lead);
+    vstore4(every, 0, all);
 #else
-      const SUM through = before + (lead + here + lost);
+    for (int s = 0; s < SEGMENTS; ++s) {
+      all[s] = each[s];
+      lead[s] = 0;
+    }
 #endif
-      if (there && tile >= 0 && i < length) STORE(y, at, through);
+    SUM behind = 0;  // segments of this tile
+#pragma unroll
+    for (int s = 0; s < SEGMENTS; ++s) {
+      const int i = from + s * segment;
+      const SUM base = behind + lead[s];
+      for (int k = 0; k < WIDTH; ++k) {
+        const SUM here = exclusive ? (k > 0 ? own[s][k - 1] : (SUM)0) : own[s][k];
+#ifdef TYPE
+        run[k] = before + base + here;
+#else
+        run[k] = before + (base + here + lost);
+#endif
+      }
+      for (int k = 0; k < WIDTH; ++k) own[s][k] = OF_RUN(run, k);
+      if (i < end) WRITE_RUN(own[s], RUN_AT(i));
+      behind += all[s];
     }
 #ifdef TYPE
-    before += all;
+    before += behind;
 #else
-    before = plus_exactly(before, all, &lost);
+    before = plus_exactly(before, behind, &lost);
 #endif
   }
 }

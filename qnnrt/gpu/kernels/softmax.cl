@@ -1,5 +1,13 @@
 // Softmax or, with LOG, its logarithm, of `n` elements that lie `step` apart.
+//   WIDENS: results are 32-bit floats, whatever the elements are
 
+#ifdef WIDENS
+#define OUT float
+#define PUT(i, v) y[i] = (v)
+#else
+#define OUT REAL
+#define PUT(i, v) STORE(y, i, v)
+#endif
 #define TOGETHER 4
 // Of an element, the largest one and the sum of all exp(element - largest)
 #ifdef LOG
@@ -12,7 +20,7 @@
 
 // One row of them for each work item
 #ifdef ONLY_SOFTMAX
-__kernel void KERNEL(softmax)(__global const REAL* x, __global REAL* y, const int rows, const int n,
+__kernel void KERNEL(softmax)(__global const REAL* x, __global OUT* y, const int rows, const int n,
                               const int step, const float beta) {
   const int row = get_global_id(0);
   if (row >= rows) return;
@@ -26,7 +34,7 @@ __kernel void KERNEL(softmax)(__global const REAL* x, __global REAL* y, const in
   const float scale = SCALE(sum);
   for (int i = 0; i < n; ++i) {
     const float v = beta * LOAD(x, i * step);
-    STORE(y, i * step, RESULT(v, top, scale));
+    PUT(i * step, RESULT(v, top, scale));
   }
 }
 #else
@@ -101,18 +109,18 @@ static inline void KERNEL(together)(float* top, float* sum, __local float* tops,
   const int first = (int)get_group_id(2) * chunk;                            \
   const int end = row >= rows ? first : n - first > chunk ? first + chunk : n;
 
-static inline void KERNEL(write)(__global const REAL* x, __global REAL* y, int i, const int end,
+static inline void KERNEL(write)(__global const REAL* x, __global OUT* y, int i, const int end,
                                  const int step, const float beta, const float top,
                                  const float sum) {
   const float scale = SCALE(sum);
   for (; i < end; i += GROUP_LANES) {
     const float v = beta * LOAD(x, i * step);
-    STORE(y, i * step, RESULT(v, top, scale));
+    PUT(i * step, RESULT(v, top, scale));
   }
 }
 
 #ifdef ONLY_SOFTMAX_GROUP
-__kernel void KERNEL(softmax_group)(__global const REAL* x, __global REAL* y, const int rows, const int n,
+__kernel void KERNEL(softmax_group)(__global const REAL* x, __global OUT* y, const int rows, const int n,
                              const int step, const float beta) {
   ROW_OF_GROUP
   const int end = row < rows ? n : 0;
@@ -143,7 +151,7 @@ __kernel void KERNEL(softmax_parts)(__global const REAL* x, __global float* tops
 // ...and those of the row from all of its parts, by every group that writes one of them.
 #ifdef ONLY_SOFTMAX_OF_PARTS
 __kernel void KERNEL(softmax_of_parts)(__global const REAL* x, __global const float* tops,
-                             __global const float* sums, __global REAL* y, const int rows,
+                             __global const float* sums, __global OUT* y, const int rows,
                              const int n, const int step, const float beta, const int chunk) {
   ROW_OF_GROUP
   PART_OF_ROW

@@ -419,29 +419,10 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
       if (m < rows && n < columns && WRITES) {
 #ifdef PARTIAL
         const int at = m * columns + n;
-#define RESULT(v) TOTAL(x + v)
 #else
         const int at = y_first + p * y_matrix + m * y_row + n;
-#ifdef BIAS
-#define RESULT(v) POST(TOTAL(x + v) + LOAD(bias, BIAS + n + v), at + v)
-#else
-#define RESULT(v) POST(TOTAL(x + v), at + v)
 #endif
-#endif
-#if VY == 4
-        const float4 all = (float4)(RESULT(0), RESULT(1), RESULT(2), RESULT(3));
-#elif VY == 2
-        const float2 all = (float2)(RESULT(0), RESULT(1));
-#endif
-#if VY > 1 && defined HALF && !defined PARTIAL
-        CAT(vstorea_half, VY)(all, 0, y + at);
-#elif VY > 1
-        *(__global CAT(float, VY)*)(y + at) = all;
-#elif defined PARTIAL
-        y[at] = RESULT(0);
-#else
-        STORE(y, at, RESULT(0));
-#endif
+#include "result.cl"
       }
     }
     OUT_BARRIER();

@@ -2,9 +2,10 @@
 
 A module has ``OPS``: op type -> function from a ``Node`` and a ``Target`` to its launches, which
 raises ``Refused`` for what it does not take; ``TAKES_POST``: the types among them whose kernels do
-``Node.post``; ``TAKES_LINE``: those whose kernels write to a ``Node.line``; and
-``MOVES_INTEGERS``: those whose kernels move or compare fixed-point numbers of one encoding as the
-integers that they are. Modules are found by being here.
+``Node.post``; ``TAKES_LINE``: those whose kernels write to a ``Node.line``; ``TAKES_SHUFFLE``:
+those that read by ``Node.shuffle``; ``WIDENS``: those whose kernels may write 32-bit floats of
+16-bit ones; and ``MOVES_INTEGERS``: those whose kernels move or compare fixed-point numbers of one
+encoding as the integers that they are. Modules are found by being here.
 """
 
 from __future__ import annotations
@@ -20,7 +21,16 @@ from ..ir import Launch, Node
 from ..target import Target
 from .common import Refused
 
-__all__ = ["Make", "Refused", "moves_integers", "table", "takes_line", "takes_post"]
+__all__ = [
+    "Make",
+    "Refused",
+    "moves_integers",
+    "table",
+    "takes_line",
+    "takes_post",
+    "takes_shuffle",
+    "widens",
+]
 
 Make: TypeAlias = Callable[[Node, Target], list[Launch]]
 
@@ -44,6 +54,18 @@ def takes_line() -> frozenset[str]:
 def takes_post() -> frozenset[str]:
     """Op types whose kernels do what is behind them."""
     return frozenset().union(*(getattr(module, "TAKES_POST", ()) for module in _modules()))
+
+
+@functools.cache
+def takes_shuffle() -> frozenset[str]:
+    """Op types whose kernels read shuffled channels of their first input."""
+    return frozenset().union(*(getattr(module, "TAKES_SHUFFLE", ()) for module in _modules()))
+
+
+@functools.cache
+def widens() -> frozenset[str]:
+    """Op types whose kernels may write 32-bit floats of 16-bit ones."""
+    return frozenset().union(*(getattr(module, "WIDENS", ()) for module in _modules()))
 
 
 @functools.cache

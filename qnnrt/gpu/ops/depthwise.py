@@ -10,6 +10,7 @@ from .common import fused, given, reals
 from .spatial import Arg, flat, launch, pads, pixels, present, spatial, three, width
 
 TAKES_POST: Final = frozenset({"DepthWiseConv1d", "DepthWiseConv2d"})
+TAKES_SHUFFLE: Final = TAKES_POST
 #: Elements of a line that a work item keeps at most; it computes one pixel where that is not enough
 _SPAN: Final = 16
 
@@ -49,6 +50,8 @@ def _depthwise(node: Node, target: Target) -> list[Launch]:
     ]
     if multiplier != 1:
         defines.append(("MULTIPLIER", str(multiplier)))
+    if node.shuffle != 1:
+        defines.append(("SHUFFLED", str(node.shuffle)))
     items = x.shape[0] * out_height * -(-out_line // columns) * (cout // vector)
     if items == 0:
         return []

@@ -12,11 +12,12 @@ from ..target import Target
 from .broadcast import magic
 from .common import Defines
 from .shares import Shares, shared
-from .sizes import axis_of, launch, number
+from .sizes import axis_of, launch, number, simt
+from .spatial import width
 
 __all__ = ["sums_of_parts"]
 
-_TOGETHER: Final = 4  # neighbours that a work item adds up by itself, as in scan.cl
+_SEGMENTS: Final = 4  # of a tile that a work group adds up at once, as in scan.cl
 _SUM: Final = "(a) + (b)"
 #: START, MERGE(a, b), VALUE(x) and FINISH(a, n) of floats; integers differ where they have to.
 _RULES: Final = {
@@ -153,8 +154,9 @@ def _cumulative_sum(node: Node, target: Target) -> list[Launch]:
     axis = axis_of(node, len(x.shape))
     n, step = x.shape[axis], math.prod(x.shape[axis + 1 :])
     lines = x.size // max(n, 1)
-    shares = shared(lines, n, step, target, at_once=_TOGETHER)
-    defines = (*number(x), *shares.defines)
+    vector = width(n, x.dtype, target) if step == 1 and simt(target) else 1
+    shares = shared(lines, n, step, target, at_once=max(vector, _SEGMENTS))
+    defines = (*number(x), *shares.defines, ("WIDTH", str(vector)))
     sizes = (lines, n, shares.chunk, step)
     args = (*sizes, int(node.params["exclusive"]), int(node.params["reverse"]))
     if shares.parts == 1:

@@ -22,12 +22,14 @@ def _softmax(node: Node, target: Target) -> list[Launch]:
     rows = x.size // max(n, 1)
     beta = float(node.params["beta"])
     log = (("LOG", "1"),) if node.type == "LogSoftmax" else ()
+    widens = x.dtype == np.float16 and y.dtype == np.float32
+    floats = (*reals(x), ("WIDENS", "1")) if widens else reals(x, y)
     shares = shared(rows, n, step, target)
     args: tuple[int | float, ...] = (rows, n, step, beta)
     if shares.parts == 1 and not simt(target):
-        defines = (*reals(x, y), *log)
+        defines = (*floats, *log)
         return [launch("softmax", "softmax", defines, (x, y, *args), over(rows, target))]
-    defines = (*reals(x, y), *shares.defines)
+    defines = (*floats, *shares.defines)
     if shares.parts == 1:
         return [launch("softmax", "softmax_group", (*defines, *log), (x, y, *args), shares.grid)]
     tops, sums = (
@@ -43,4 +45,5 @@ def _softmax(node: Node, target: Target) -> list[Launch]:
     ]
 
 
+WIDENS: Final = frozenset({"LogSoftmax", "Softmax"})
 OPS: Final = dict.fromkeys(("LogSoftmax", "Softmax"), _softmax)

@@ -1,6 +1,7 @@
 """Option ``precision``: the floats inside of a graph in another width than its tensors say.
 
-Inputs and outputs keep their types; casts stand at the borders.
+Inputs and outputs keep their types; casts stand at the borders, but where a kernel casts what it
+writes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import numpy as np
 
 from ...abi import constants as abi
 from ..ir import Ir, Node, Value
+from ..ops import widens
 from ..target import Target
 
 __all__ = ["apply"]
@@ -39,6 +41,8 @@ def apply(ir: Ir, target: Target) -> None:
                     changed.add(value)
         node.inputs = [None if v is None else borders.get(v, v) for v in node.inputs]
         node.outputs = [borders.get(v, v) for v in node.outputs]
+    if inside is _F16:
+        _widen_outputs(ir, borders)
     casts = {
         kind: [
             Node(f"{v.name} as {inside[0].name}", "Cast", [v], [b], {})
@@ -52,6 +56,17 @@ def apply(ir: Ir, target: Target) -> None:
     ir.nodes = [*casts["input"], *ir.nodes, *casts["output"]]
     if changed:
         ir.passes.append((f"{target.precision} inside", len(changed) + len(borders)))
+
+
+def _widen_outputs(ir: Ir, borders: dict[Value, Value]) -> None:
+    """Let nodes write outputs as they are where kernels can, and nobody reads what is inside."""
+    read = {v for node in ir.nodes for v in node.inputs}
+    for node in ir.nodes:
+        for value in node.outputs if node.type in widens() else ():
+            outside = next((v for v, b in borders.items() if b is value), None)
+            if outside is not None and value not in read:
+                node.outputs = [outside]
+                del borders[outside]
 
 
 def _border(value: Value, inside: Type) -> Value:

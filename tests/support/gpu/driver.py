@@ -88,6 +88,7 @@ def oclgrind_environment(folder: Path, log: Path) -> dict[str, str]:
         "OCLGRIND_LOG": str(log),
         "OCLGRIND_CHECK_API": "1",
         "OCLGRIND_DATA_RACES": "1",
+        "OCLGRIND_LOCAL_MEM_SIZE": str(48 << 10),  # as GPUs have
     }
 
 
