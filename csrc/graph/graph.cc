@@ -15,6 +15,7 @@
 #include "support/clock.h"
 #include "support/cpu.h"
 #include "support/guard.h"
+#include "support/pointer_map.h"
 
 namespace qnnrt {
 
@@ -188,14 +189,17 @@ const Tensor* Graph::NewState(const Tensor* state, Node* node) {
 
 // Nodes in an order in which producers come first: the client's own order where that holds.
 Status Graph::CheckConnected(std::vector<Node>* ordered) const {
-  std::unordered_map<const Tensor*, size_t> producer;
+  PointerMap<size_t> producer;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     for (const Tensor* t : nodes_[i].outputs) {
-      if (t != nullptr && !producer.emplace(t, i).second) {
+      if (t == nullptr) continue;
+      const auto [first, is_new] = producer.Insert(t);
+      if (!is_new) {
         return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
                      "tensor '%s' is written by two nodes: '%s' and '%s'", t->name.c_str(),
-                     nodes_[producer[t]].name.c_str(), nodes_[i].name.c_str());
+                     nodes_[*first].name.c_str(), nodes_[i].name.c_str());
       }
+      *first = i;
     }
   }
   std::vector<uint32_t> missing(nodes_.size(), 0);
@@ -203,21 +207,22 @@ Status Graph::CheckConnected(std::vector<Node>* ordered) const {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     for (const Tensor* t : nodes_[i].inputs) {
       if (t == nullptr || t->is_input() || t->is_static()) continue;
-      auto found = producer.find(t);
-      if (found == producer.end()) {
+      const size_t* found = producer.Find(t);
+      if (found == nullptr) {
         return Error(QNN_GRAPH_ERROR_UNCONNECTED_NODE, "node '%s' reads '%s', which no node writes",
                      nodes_[i].name.c_str(), t->name.c_str());
       }
       ++missing[i];
-      readers[found->second].push_back(i);
+      readers[*found].push_back(i);
     }
   }
   for (const Tensor* t : outputs_) {
-    if (producer.count(t) == 0) {
+    if (producer.Find(t) == nullptr) {
       return Error(QNN_GRAPH_ERROR_UNCONNECTED_NODE, "graph output '%s' is written by no node",
                    t->name.c_str());
     }
   }
+  ordered->reserve(nodes_.size());
   std::vector<bool> done(nodes_.size(), false);
   // Repeated sweeps in the client's order: one sweep when the order is right already.
   for (size_t left = nodes_.size(); left > 0;) {

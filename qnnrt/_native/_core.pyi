@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -312,6 +312,28 @@ class ContextCalls(Provider):
         self, graph: int, tensor: Tensor, lend: bool = False
     ) -> bool: ...
     def tensor_create_context_tensor(self, context: int, tensor: Tensor) -> None: ...
+
+@disjoint_base
+class Lent:
+    def __new__(cls) -> Self: ...
+    def release_data(self) -> None: ...
+
+def graph_compose(
+    library: ContextCalls,
+    graph: int,
+    tensors: Iterable[Any],
+    nodes: Iterable[Any],
+    apart: Collection[str],
+    *,
+    codes: dict[Any, int],
+    data_type: Callable[[Any], int],
+    scalar: tuple[int, ...],
+    own: bool,
+    add: Callable[[Any], Tensor],
+    parameter: Callable[[str, str, Any], Iterable[_Param]],
+    moves: Callable[[Any], bool],
+    lends: bool,
+) -> tuple[dict[str, tuple[int, tuple[int, ...], int, int]], Lent | None]: ...
 
 @disjoint_base
 class Parts:

@@ -24,8 +24,9 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals, PyErr_SetInterrupt
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy, memset, strlen
 from libcpp.atomic cimport atomic
 from libcpp.vector cimport vector
 
@@ -48,6 +49,7 @@ include "tensor.pxi"
 include "provider.pxi"
 include "python_ops.pxi"
 include "context_calls.pxi"
+include "compose.pxi"
 include "library.pxi"
 include "device.pxi"
 include "lpai.pxi"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from . import _core
 
-__all__ = ["bounds", "choices", "op_table"]
+__all__ = ["Records", "bounds", "choices", "op_table"]
 
 
-class _Records(Mapping[str, dict[str, Any]]):
+class Records(Mapping[str, dict[str, Any]]):
     """Each read when it is asked for: networks have a dozen ops, and all 200 are 600 KiB."""
 
     def __init__(self) -> None:
@@ -20,12 +20,19 @@ class _Records(Mapping[str, dict[str, Any]]):
         self._all = False
 
     def __getitem__(self, op: str) -> dict[str, Any]:
-        if op not in self._read and not self._all:
-            text = _core.op_coverage_json()
+        self.read((op,))
+        return self._read[op]
+
+    def read(self, ops: Iterable[str]) -> None:
+        """Read the records of some ops together: the text of all is 150 KB each time."""
+        new = () if self._all else [op for op in ops if op not in self._read]
+        if not new:
+            return
+        text, decoder = _core.op_coverage_json(), json.JSONDecoder()
+        for op in new:
             begin = text.find(f'{{"type": {json.dumps(op)},')
             if begin >= 0:
-                self._read[op] = json.JSONDecoder().raw_decode(text, begin)[0]
-        return self._read[op]
+                self._read[op] = decoder.raw_decode(text, begin)[0]
 
     def __iter__(self) -> Iterator[str]:
         if not self._all:
@@ -38,7 +45,7 @@ class _Records(Mapping[str, dict[str, Any]]):
 
 
 @functools.cache
-def op_table() -> Mapping[str, dict[str, Any]]:
+def op_table() -> Records:
     """Op type -> ports, params with their defaults, and traits:
 
     ``fixed``: computes on fixed-point numbers as they are. ``weights_axis``: of an op that sums
@@ -49,7 +56,7 @@ def op_table() -> Mapping[str, dict[str, Any]]:
     ``lpai``: that backend takes it, with the values of its param ``operation`` whose bits are set
     in ``lpai_operations``.
     """
-    return _Records()
+    return Records()
 
 
 def bounds(op: str, params: Mapping[str, Any]) -> tuple[float, float]:

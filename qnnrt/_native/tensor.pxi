@@ -293,6 +293,24 @@ cdef int _set_scalar(Qnn_Scalar_t* s, uint32_t data_type, value) except -1:
     return 0
 
 
+cdef int _set_param(Qnn_Param_t* p, param, list keep) except -1:
+    """A parameter as ``Op`` takes it; `keep` gets what it points at."""
+    data = _utf8(param[0], "a parameter's name")
+    keep.append(data)
+    p.name = <char*>(<bytes>data)
+    if len(param) == 2:
+        keep.append(param[1])
+        p.paramType = QNN_PARAMTYPE_TENSOR
+        p.tensorParam = (<Tensor?>param[1])._t
+        return 0
+    value = param[2]
+    if isinstance(value, str):
+        value = _utf8(value, f"parameter {param[0]!r}")
+        keep.append(value)
+    p.paramType = QNN_PARAMTYPE_SCALAR
+    return _set_scalar(&p.scalarParam, param[1], value)
+
+
 cdef class Op:
     """An operation as ``backendValidateOpConfig`` and ``graphAddNode`` take it.
 
@@ -332,7 +350,7 @@ cdef class Op:
         if self._params == NULL or self._tensors == NULL:
             raise MemoryError
         for i, param in enumerate(params):
-            self._set_param(&self._params[i], param)
+            _set_param(&self._params[i], param, self._keep)
         self._c.v1.numOfParams = <uint32_t>len(params)
         self._c.v1.params = self._params
         for i, tensor in enumerate(self._keep[3] + self._keep[4]):
@@ -341,22 +359,6 @@ cdef class Op:
         self._c.v1.inputTensors = self._tensors
         self._c.v1.numOfOutputs = <uint32_t>len(self._keep[4])
         self._c.v1.outputTensors = self._tensors + self._c.v1.numOfInputs
-
-    cdef int _set_param(self, Qnn_Param_t* p, param) except -1:
-        data = _utf8(param[0], "a parameter's name")
-        self._keep.append(data)
-        p.name = <char*>(<bytes>data)
-        if len(param) == 2:
-            self._keep.append(param[1])
-            p.paramType = QNN_PARAMTYPE_TENSOR
-            p.tensorParam = (<Tensor?>param[1])._t
-            return 0
-        value = param[2]
-        if isinstance(value, str):
-            value = _utf8(value, f"parameter {param[0]!r}")
-            self._keep.append(value)
-        p.paramType = QNN_PARAMTYPE_SCALAR
-        return _set_scalar(&p.scalarParam, param[1], value)
 
     def __dealloc__(self):
         PyMem_Free(self._params)

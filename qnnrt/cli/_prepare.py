@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ from typing import Any
 from .._native import _core
 from ..abi import constants as abi
 from ..errors import ModelError, QnnError
-from ..model import ModelLibrary
+from ..model import ModelLibrary, Node
+from ..model import Tensor as ModelTensor
 from ..model.binary import ContextBinary, system_library
 from ..qnn.backend import Backend
 from ..qnn.context import Context
@@ -119,6 +120,17 @@ class ComposedGraph(Graph):
     ) -> None:
         super().add_node(name, type, inputs, outputs, params, package=package)
         self.produced[name] = [t.name for t in outputs if t is not None]
+
+    def _add_model(
+        self,
+        tensors: Sequence[ModelTensor],
+        nodes: Sequence[Node],
+        apart: Collection[str],
+        *how: Any,
+    ) -> None:
+        more = (t.name for t in tensors if self._wanted.is_output(self.name, t.name))
+        super()._add_model(tensors, nodes, {*apart, *more}, *how)
+        self.produced |= {node.name: list(filter(None, node.outputs)) for node in nodes}
 
 
 def prepare(

@@ -94,12 +94,15 @@ def finish(
 def unique(name: str, used: dict[str, int]) -> str:
     """`name`, with a number when it is taken; adds it to `used`, which has the highest number that
     was given to each name."""
-    found, count = name, used.get(name, 1)
+    if name not in used:
+        used[name] = 1
+        return name
+    found, count = name, used[name]
     while found in used:
         count += 1
         found = f"{name}.{count}"
     used[name] = count
-    used[found] = used.get(found, 1)
+    used[found] = 1
     return found
 
 

@@ -115,7 +115,7 @@ def read_file(path: str | os.PathLike[str], what: str) -> bytes:
 
 
 #: Files of at least so many bytes are mapped, not read.
-_MAPPED = 1 << 20
+_MAPPED = 1 << 17
 
 
 def map_or_read(path: str | os.PathLike[str], what: str) -> tuple[memoryview, MappedFile | None]:

@@ -281,6 +281,7 @@ class Model:
             file.check()
 
     def _check_tensors(self) -> Iterator[str]:
+        good: np.dtype | None = None  # a type that was looked at
         for key, t in self.tensors.items():
             if key != t.name or not key:
                 yield f"tensor {t.name!r} is filed under {key!r}"
@@ -293,25 +294,33 @@ class Model:
                     f"tensor {key!r} is too large: a dimension has at most {_MOST_OF_A_DIM} "
                     f"elements in QNN, and a tensor {_MOST_BYTES} bytes; its shape is {t.shape}"
                 )
-            if not has_data_type(np.dtype(t.dtype)):
+            dtype = t.dtype
+            if dtype is good and t.quantization is None:
+                pass
+            elif not has_data_type(np.dtype(dtype)):
                 yield f"tensor {key!r}: element type {t.dtype} is not one that QNN has"
             elif t.quantization is not None and np.dtype(t.dtype) not in _FIXED_POINT:
                 yield (
                     f"tensor {key!r} has an encoding, but fixed-point numbers are integers of 8, "
                     f"16 or 32 bits, not {t.dtype}"
                 )
+            else:
+                good = dtype
+            data = t.data
             if t.scalar and t.shape not in ((), (1,)):
                 yield f"tensor {key!r} is a scalar of shape {t.shape}"
-            if t.data is not None and t.quantization is not None and t.quantization.packed:
-                if t.data.shape != (t.nbytes,) or t.data.dtype != np.uint8:
+            if data is None:
+                continue
+            if t.quantization is not None and t.quantization.packed:
+                if data.shape != (t.nbytes,) or data.dtype != np.uint8:
                     yield (
                         f"constant {key!r} has two elements in a byte: {t.nbytes} bytes as uint8, "
-                        f"but holds {t.data.dtype}{list(t.data.shape)}"
+                        f"but holds {data.dtype}{list(data.shape)}"
                     )
-            elif t.data is not None and (t.data.shape != t.shape or t.data.dtype != t.dtype):
+            elif data.shape != t.shape or (data.dtype is not dtype and data.dtype != dtype):
                 yield (
                     f"constant {key!r} is declared {t.dtype}{list(t.shape)} but holds "
-                    f"{t.data.dtype}{list(t.data.shape)}"
+                    f"{data.dtype}{list(data.shape)}"
                 )
 
     def _check_edges(self) -> Iterator[str]:

@@ -40,8 +40,8 @@ class ContextBase(Owner):
         self._profiles: dict[str, Any] = {}
         # What graphs were given as pools, by graph and kind: theirs until the context is freed.
         self._pools: dict[tuple[str, str], Any] = {}
-        #: Of graphs, by name: tensors whose data they may read until they are finalized.
-        self._lent: dict[str, list[_core.Tensor]] = {}
+        #: Of graphs, by name: what holds data that they may read until they are finalized.
+        self._lent: dict[str, list[_core.Tensor | _core.Lent]] = {}
         #: What model libraries composed: their data is theirs until the context is freed.
         self._compositions: list[_core.Composition] = []
         self._pools_guard = Guard()  # while the backend's pools and these are to agree

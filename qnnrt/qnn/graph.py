@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -13,6 +13,8 @@ import numpy as np
 from .._native import _core
 from ..abi import constants as abi
 from ..dtypes import data_type, numpy_dtype
+from ..model import Node
+from ..model import Tensor as ModelTensor
 from ..model.binary import BinaryGraph
 from ..quantization import packed
 from ..support import choice
@@ -27,7 +29,7 @@ from .execution import (
 )
 from .options import graph_options
 from .owner import Owner, config
-from .params import params_of, static_tensor
+from .params import PLAIN, params_of, static_tensor
 from .profile import Profile, Signal
 
 __all__ = ["ExecutionEnvironment", "Graph", "Tensor"]
@@ -84,7 +86,6 @@ class Graph(Owner):
     """A graph. Made by ``Context.create_graph`` or ``Context.graph``.
 
     Attributes:
-        tensors: the tensors added, by name.
         inputs, outputs: the ones of type app_write and app_read, in the order they were added.
         states: those of type app_readwrite, which executions take among the inputs, and may take
             among the outputs, too.
@@ -102,7 +103,9 @@ class Graph(Owner):
         self._borrows = self._library.backend_id in _BORROWERS
         self._is_ours = self._borrows and self._library.has_extensions
         self._allows_none = self._library.backend_id == abi.QNN_BACKEND_ID_LPAI
-        self.tensors: dict[str, Tensor] = {}
+        self._tensors: dict[str, Tensor] = {}
+        #: Of a model's tensors that have no object yet: what they are.
+        self._composed: dict[str, tuple[int, tuple[int, ...], int, int]] = {}
         self.inputs: list[Tensor] = []
         self.outputs: list[Tensor] = []
         self.states: list[Tensor] = []
@@ -111,6 +114,15 @@ class Graph(Owner):
         free = _nothing if freed is None else partial(_free, context, name)
         held = _core.Held(free, int, handle, freed=freed)
         self._own(f"graph {name!r}", held, context)
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors added, by name."""
+        while self._composed:
+            name, (id, shape, code, kind) = self._composed.popitem()
+            dtype = numpy_dtype(code)
+            self._tensors[name] = _core.Tensor(name, shape, code, kind, dtype=dtype, id=id)
+        return self._tensors
 
     def add_tensor(
         self,
@@ -157,35 +169,12 @@ class Graph(Owner):
             and not self._takes_strides(data, shape, code)
         ):
             data = np.ascontiguousarray(data)
-        return self._create(
-            name,
-            tuple(map(int, shape)),
-            code,
-            kind,
-            data,
-            quantization,
-            choice("mem_type", mem_type, MEM_TYPES),
-            None if isinstance(dtype, str) and dtype == "STRING" else numpy_dtype(code),
-            copy,
-        )
-
-    def _create(
-        self,
-        name: str,
-        shape: tuple[int, ...],
-        code: int,
-        kind: int,
-        data: Any,
-        quantization: Any,
-        mem_type: int,
-        dtype: Any,
-        copy: bool,
-    ) -> Tensor:
-        """``add_tensor`` with everything as the C API has it."""
+        dtype = None if isinstance(dtype, str) and dtype == "STRING" else numpy_dtype(code)
+        mem_type = choice("mem_type", mem_type, MEM_TYPES)
         kind, mem_type = self._placed(name, kind, mem_type)
         tensor = _core.Tensor(
             name,
-            shape,
+            tuple(map(int, shape)),
             code,
             kind,
             data=data,
@@ -195,8 +184,8 @@ class Graph(Owner):
         )
         lend = not copy and self._borrows
         if self._library.tensor_create_graph_tensor(self.handle, tensor, lend):
-            self.context._lent.setdefault(self.name, []).append(tensor)
-        self.tensors[name] = tensor
+            self._lend(tensor)
+        self._tensors[name] = tensor
         if kind == _INPUT:
             self.inputs.append(tensor)
         elif kind == _OUTPUT:
@@ -236,7 +225,7 @@ class Graph(Owner):
                     dtype=t.dtype,
                     id=t.id,
                 )
-                self.tensors[t.name] = tensor
+                self._tensors[t.name] = tensor
                 made.append(tensor)
 
     def add_node(
@@ -280,12 +269,60 @@ class Graph(Owner):
 
         return make
 
+    def _add_model(
+        self,
+        tensors: Sequence[ModelTensor],
+        nodes: Sequence[Node],
+        apart: Collection[str],
+        scalar: tuple[int, ...],
+        add: Callable[[ModelTensor], Tensor],
+        moves: Callable[[ModelTensor], bool],
+    ) -> None:
+        """The tensors and nodes of a model, in one call.
+
+        Args:
+            tensors: those that nodes or the model itself name.
+            nodes: in their order; operands by name.
+            apart: names of tensors that `add` makes, as it does others that are not plain.
+            scalar: the shape of tensors without dimensions.
+            add: adds a tensor by ``add_tensor``.
+            moves: whether the data of a constant are copied, and go; others may be read until the
+                graph is finalized.
+
+        Raises:
+            TensorError, GraphError, OpPackageError: the backend does not take it.
+        """
+        for package in {node.type.rpartition("::")[0] for node in nodes if "::" in node.type}:
+            self.context.backend.use_package(package)
+        composed, lent = _core.graph_compose(
+            self._library,
+            self.handle,
+            tensors,
+            nodes,
+            apart,
+            codes=PLAIN,
+            data_type=data_type,
+            scalar=scalar,
+            own=self._is_ours,
+            add=add,
+            parameter=lambda node, name, x: params_of({name: x}, self._parameter(node)),
+            moves=moves,
+            lends=self._borrows,
+        )
+        self._composed |= composed
+        if lent is not None:
+            self._lend(lent)
+
+    def _lend(self, data: Tensor | _core.Lent) -> None:
+        """What the backend may read until the graph is finalized stays until then."""
+        self.context._lent.setdefault(self.name, []).append(data)
+
     def finalize(self, profile: Profile | None = None, signal: Signal | None = None) -> None:
         """Check, optimise and plan the graph: afterwards it can only be executed."""
         self._library.graph_finalize(
             self.handle, profile.handle if profile else 0, signal.handle if signal else 0
         )
-        for tensor in (*self.tensors.values(), *self.context._lent.pop(self.name, ())):
+        for tensor in (*self._tensors.values(), *self.context._lent.pop(self.name, ())):
             tensor.release_data()
 
     def _bind(self, tensors: Sequence[Tensor], given: Any, writable: bool) -> tuple[list[Any], Any]:

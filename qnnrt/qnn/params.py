@@ -17,6 +17,8 @@ _INT64 = np.dtype(np.int64)
 
 #: Of scalars that most parameters are.
 _CODES = {t: data_type(np.dtype(t)) for t in (np.uint32, np.int32, np.float32, np.bool_)}
+#: Data types of what needs no other look: of scalars by their type, of arrays by their numpy type.
+PLAIN: dict[Any, int] = _CODES | {np.dtype(t): code for t, code in _CODES.items()}
 
 
 def params_of(params: Mapping[str, Any] | None, make: Callable[[str, Any], Tensor] | None) -> Any:

@@ -9,13 +9,13 @@ from typing import Final
 import numpy as np
 
 from ..abi import constants as abi
-from ..dtypes import data_type, numpy_dtype
 from ..errors import ModelError
-from ..model import BinaryGraph, ContextBinary, Model, ModelLibrary
+from ..model import BinaryGraph, ContextBinary, Model, ModelLibrary, Node, Tensor
 from ..model.mapped import is_mapped
 from ..qnn.backend import Backend
 from ..qnn.context import Context
-from ..qnn.graph import MEM_TYPES, TENSOR_TYPES, Graph
+from ..qnn.graph import Graph
+from ..qnn.graph import Tensor as Added
 from ..quantization import dequantize, unpacked
 from .options import Choice, Options
 from .policies import MemoryPolicy
@@ -28,6 +28,10 @@ _BACKEND_NAMES: Final = {
 }
 #: qnnrt's backends that read each other's context binaries.
 _PORTABLE: Final = (abi.QNN_BACKEND_ID_CPU, abi.QNN_BACKEND_ID_HTP, abi.QNN_BACKEND_ID_LPAI)
+
+
+#: Constants of so many bytes move to a graph one by one.
+_LARGE: Final = 4096
 
 
 def with_real_constants(model: Model) -> Model:
@@ -77,50 +81,41 @@ def add_model(
     outputs = [name for name in model.outputs if name not in new]
     types = dict.fromkeys(model.inputs, "app_write") | dict.fromkeys(outputs, "app_read")
     types |= dict.fromkeys(model.state, "app_readwrite")
+    # Behind all nodes that read the old value. Nothing is left of it where the new one is computed
+    # in its place.
+    nodes = [
+        *model.nodes,
+        *(Node(f"{name}:update", "Reshape", [new], [name]) for name, new in model.state.items()),
+    ]
     used: set[str] = set()
-    for node in model.nodes:
+    for node in nodes:
         used.update(node.inputs)
         used.update(node.outputs)
     used.discard("")
-    native, raw = TENSOR_TYPES["native"], MEM_TYPES["raw"]
-    for name in (*model.inputs, *outputs, *sorted(used - types.keys())):
-        t = model.tensors[name]
+
+    def moves(t: Tensor) -> bool:  # small ones go with the model
         data = t.data
-        kind = types.get(name)
-        if kind is None and data is None and t.quantization is None:  # as most are
-            code = data_type(t.dtype)
-            shape, dtype = tuple(map(int, t.shape)), numpy_dtype(code)
-            graph._create(name, shape or scalar, code, native, None, None, raw, dtype, True)
-            continue
-        moves = consume and data is not None and not is_mapped(data)
+        return consume and data is not None and data.nbytes >= _LARGE and not is_mapped(data)
+
+    def add(t: Tensor) -> Added:
+        kind, goes = types.get(t.name), moves(t)
         tensor = graph.add_tensor(
-            name,
+            t.name,
             t.shape or scalar,
             t.dtype,
-            type=kind or ("native" if data is None else "static"),
-            data=data,
+            type=kind or ("native" if t.data is None else "static"),
+            data=t.data,
             quantization=t.quantization,
-            mem_type=prepare[name] if kind is not None else "raw",
-            copy=moves,
+            mem_type=prepare[t.name] if kind is not None else "raw",
+            copy=goes,
         )
-        if moves:
+        if goes:
             t.data = None
             tensor.release_data()
-    tensors = graph.tensors
-    for node in model.nodes:
-        package, _, type = node.type.rpartition("::")
-        graph.add_node(
-            node.name,
-            type,
-            [tensors.get(n) for n in node.inputs],  # "" is left out
-            [tensors.get(n) for n in node.outputs],
-            node.params,
-            package=package or "qti.aisw",
-        )
-    # Behind all nodes that read the old value. Nothing is left of it where the new one is computed
-    # in its place.
-    for name, output in model.state.items():
-        graph.add_node(f"{name}:update", "Reshape", [tensors[output]], [tensors[name]])
+        return tensor
+
+    names = (*model.inputs, *outputs, *sorted(used - types.keys()))
+    graph._add_model([model.tensors[name] for name in names], nodes, types, scalar, add, moves)
 
 
 def compose_library(

@@ -1,11 +1,10 @@
 // A node whose inputs are all static is run once, now, by its portable kernel.
 #include <algorithm>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "abi/qnn_errors.h"
 #include "graph/passes/node_graph.h"
 #include "ops/op.h"
+#include "support/pointer_map.h"
 
 namespace qnnrt {
 namespace {
@@ -15,11 +14,11 @@ namespace {
 constexpr size_t kFreeBytes = size_t{256} << 20, kGrowth = 8;
 
 size_t StaticBytes(const NodeGraph& graph) {
-  std::unordered_set<const Tensor*> seen;
+  PointerMap<bool> seen;
   size_t bytes = 0;
   for (const Node& node : graph.nodes) {
     for (const Tensor* t : node.inputs) {
-      if (t != nullptr && t->is_static() && seen.insert(t).second) bytes += t->bytes();
+      if (t != nullptr && t->is_static() && seen.Insert(t).second) bytes += t->bytes();
     }
   }
   return bytes;
@@ -28,7 +27,7 @@ size_t StaticBytes(const NodeGraph& graph) {
 }  // namespace
 
 Status FoldEmpty(NodeGraph* graph, int* changes) {
-  std::unordered_map<const Tensor*, const Tensor*> known;
+  PointerMap<const Tensor*> known;
   std::vector<bool> dead(graph->nodes.size(), false);
   for (size_t i = 0; i < graph->nodes.size(); ++i) {
     Node& node = graph->nodes[i];
@@ -55,7 +54,6 @@ Status FoldEmpty(NodeGraph* graph, int* changes) {
     }
   }
   graph->Erase(dead);
-  graph->Index();
   return Status::Ok();
 }
 

@@ -5,6 +5,7 @@
 #include "graph/node_text.h"
 #include "graph/passes/node_graph.h"
 #include "ops/op.h"
+#include "support/pointer_map.h"
 
 namespace qnnrt {
 namespace {
@@ -66,13 +67,12 @@ Status MergeEqualNodes(NodeGraph* graph, const Threads& threads, const KeptFloat
   std::unordered_set<const Tensor*> floats;  // that stay FLOAT_32
   if (kept != nullptr) floats.insert(kept->tensors.begin(), kept->tensors.end());
   std::unordered_map<std::string, size_t> first;
-  std::unordered_map<const Tensor*, const Tensor*> instead;  // of results of nodes that go
+  PointerMap<const Tensor*> instead;  // of results of nodes that go
   std::vector<bool> dead(graph->nodes.size(), false);
   for (size_t i = 0; i < graph->nodes.size(); ++i) {
     Node& node = graph->nodes[i];
     for (const Tensor*& t : node.inputs) {
-      const auto found = instead.find(t);
-      if (found != instead.end()) t = found->second;
+      if (const Tensor* const* found = instead.Find(t)) t = *found;
     }
     if (!MayGo(*graph, i, floats)) continue;
     const auto [same, is_first] = first.emplace(TextOf(node, threads), i);

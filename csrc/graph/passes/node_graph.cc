@@ -10,28 +10,28 @@
 namespace qnnrt {
 
 void NodeGraph::Index() {
-  producer_.clear();
-  uses_.clear();
+  ends_.Clear();
   for (size_t i = 0; i < nodes.size(); ++i) {
     for (const Tensor* t : nodes[i].outputs) {
       if (t == nullptr) continue;
-      producer_[t] = static_cast<int>(i);
-      if (t->is_output()) ++uses_[t];
+      Ends& ends = ends_[t];
+      ends.producer = static_cast<int>(i);
+      if (t->is_output()) ++ends.uses;
     }
     for (const Tensor* t : nodes[i].inputs) {
-      if (t != nullptr) ++uses_[t];
+      if (t != nullptr) ++ends_[t].uses;
     }
   }
 }
 
 int NodeGraph::Producer(const Tensor* tensor) const {
-  auto found = producer_.find(tensor);
-  return found == producer_.end() ? -1 : found->second;
+  const Ends* ends = ends_.Find(tensor);
+  return ends == nullptr ? -1 : ends->producer;
 }
 
 int NodeGraph::Uses(const Tensor* tensor) const {
-  auto found = uses_.find(tensor);
-  return found == uses_.end() ? 0 : found->second;
+  const Ends* ends = ends_.Find(tensor);
+  return ends == nullptr ? 0 : ends->uses;
 }
 
 bool NodeGraph::IsPrivate(const Tensor* tensor) const {
@@ -39,10 +39,9 @@ bool NodeGraph::IsPrivate(const Tensor* tensor) const {
 }
 
 void NodeGraph::Absorbed(const Tensor* gone, size_t at) {
-  producer_.erase(gone);
-  uses_.erase(gone);
+  ends_[gone] = Ends();
   for (const Tensor* t : nodes[at].outputs) {
-    if (t != nullptr) producer_[t] = static_cast<int>(at);
+    if (t != nullptr) ends_[t].producer = static_cast<int>(at);
   }
 }
 
@@ -86,8 +85,8 @@ void NodeGraph::MayRelease(const std::vector<Tensor*>& tensors) {
 }
 
 void NodeGraph::Replaced(const Tensor* tensor) {
-  const auto uses = uses_.find(tensor);
-  if (uses == uses_.end() || --uses->second > 0) return;
+  Ends* ends = ends_.Find(tensor);
+  if (ends == nullptr || ends->uses == 0 || --ends->uses > 0) return;
   const auto found = releasable_.find(tensor);
   if (found == releasable_.end() || tensor->data == nullptr) return;
   // Without memory for a note that is a few bytes long it stays.

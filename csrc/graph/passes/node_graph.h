@@ -10,6 +10,7 @@
 
 #include "ir/node.h"
 #include "support/interrupt.h"
+#include "support/pointer_map.h"
 #include "support/threads.h"
 
 namespace qnnrt {
@@ -51,8 +52,10 @@ class NodeGraph {
   std::vector<std::unique_ptr<Tensor>> owned;
 
  private:
-  std::unordered_map<const Tensor*, int> producer_;
-  std::unordered_map<const Tensor*, int> uses_;
+  struct Ends {
+    int producer = -1, uses = 0;
+  };
+  PointerMap<Ends> ends_;
   std::unordered_map<const Tensor*, Tensor*> releasable_;
 };
 

@@ -74,7 +74,7 @@ def key_of(
         return op, version, said, outputs, v.shape
     small = True
     for v in inputs:
-        if v is not None and not _is_small(v.held):
+        if v is not None and (v.held is None or not _is_small(v.held)):
             small = False
             break
     if not small and op in _FOLDED:
@@ -152,14 +152,14 @@ class Recipe:
         if trace.lost or len(ops) - start > _LONGEST:
             raise NotAlike
         found = _References(inputs, trace, op)
-        # Operations, and moves of tensors, which make those that they need: (None, what, order).
+        # Operations, and moves of tensors, which make those that they need: None, what, order.
         self._steps: list[tuple[Any, ...]] = []
         at = start
         for begin, end, edge, relative, out in trace.moves:
             self._steps += map(found.step, ops[at:begin])
             at = end
             if not found.moved(edge, relative, out):
-                self._steps.append((None, found.edge(edge), relative))
+                self._steps.append((None, [found.edge(edge)], relative, None))
                 found.move(edge, relative, out)
         self._steps += map(found.step, ops[at:])
         self._results = [None if v is None else found.value(v) for v in results]
@@ -173,25 +173,24 @@ class Recipe:
             for function, given in self._computed
         ]
         made: list[Edge] = []
-
-        def read(ref: _Ref | None) -> Edge | None:
-            if ref is None:
-                return None
-            if ref[0] == _INPUT:
-                return inputs[ref[1]].edge  # type: ignore[union-attr]
-            if ref[0] == _MADE:
-                return made[ref[1]]
-            if ref[0] == _BASE:
-                return inputs[ref[1]].base.edge  # type: ignore[union-attr]
-            return b.edge(_constant(ref, inputs, computed))
-
-        for step in self._steps:
-            if step[0] is None:
-                made.append(b.move(read(step[1]), step[2]))  # type: ignore[arg-type]
+        for type_, refs, rest, params in self._steps:
+            given: list[Edge | None] = []
+            for ref in refs:
+                if ref is None:
+                    given.append(None)
+                elif ref[0] == _INPUT:
+                    given.append(inputs[ref[1]].edge)
+                elif ref[0] == _MADE:
+                    given.append(made[ref[1]])
+                elif ref[0] == _BASE:
+                    given.append(inputs[ref[1]].base.edge)
+                else:
+                    given.append(b.edge(_constant(ref, inputs, computed)))
+            if type_ is None:
+                made.append(b.move(given[0], rest))  # type: ignore[arg-type]
                 continue
-            type_, refs, outputs, params = step
-            edges = [Edge(shape, dtype) for shape, dtype in outputs]
-            b.add(Op(type_, [read(ref) for ref in refs], [*edges], _own(params), b.scope))
+            edges = [Edge(shape, dtype) for shape, dtype in rest]
+            b.add(Op(type_, given, [*edges], _own(params) if params else {}, b.scope))
             made += edges
         values: list[Value] = []
         for shape, dtype, edge, perm, of, base in self._values:

@@ -1,0 +1,157 @@
+"""A model's tensors and nodes, handed to a graph in one call."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import qnnrt
+from qnnrt.model import Model, Node, Quantization, Tensor
+from qnnrt.qnn.backend import Backend
+from qnnrt.qnn.graph import Graph
+from qnnrt.session.build import add_model
+from support.toy import conv_model
+
+F32 = np.dtype(np.float32)
+
+
+def made(backend: Backend) -> Graph:
+    return backend.create_context().create_graph("g")
+
+
+def prepared(model: Model) -> dict[str, str]:
+    return dict.fromkeys((*model.inputs, *model.outputs), "raw")
+
+
+def many_kinds() -> Model:
+    """Constants as rows and with strides, large and small; scalars of all kinds and arrays."""
+    rng = np.random.default_rng(5)
+    model = Model("g", inputs=["x"], outputs=["y", "top"])
+    weights = rng.standard_normal((96, 16), np.float32)
+
+    def tensor(name: str, shape: tuple[int, ...], data: np.ndarray | None = None) -> None:
+        dtype = F32 if data is None else data.dtype
+        model.tensors[name] = Tensor(name, shape, dtype, data)
+
+    tensor("x", (4, 96))
+    tensor("turned", (16, 96), weights.T)
+    tensor("bias", (16,), rng.standard_normal(32, np.float32)[::2])
+    for name in ("a", "b", "c", "y"):
+        tensor(name, (4, 16))
+    tensor("top", (4, 16))
+    model.nodes = [
+        Node("product", "FullyConnected", ["x", "turned", "bias"], ["a"], {}),
+        Node("clip", "ReluMinMax", ["a"], ["b"], {"min_value": np.float32(0), "max_value": 6.0}),
+        Node("softmax", "Softmax", ["b"], ["c"], {"axis": np.uint32(1), "beta": 1.0}),
+        Node("turn", "Transpose", ["c"], ["y"], {"perm": np.array([0, 1], np.uint32)}),
+        Node("pad", "Pad", ["c"], ["top"],
+             {"scheme": 0, "pad_amount": [[0, 0], [0, 0]], "pad_constant_value": np.float32(1)}),
+    ]  # fmt: skip
+    return model
+
+
+def one_by_one(graph: Graph, model: Model) -> None:
+    """What ``add_model`` does, by ``add_tensor`` and ``add_node``."""
+    types = dict.fromkeys(model.inputs, "app_write") | dict.fromkeys(model.outputs, "app_read")
+    names = [*model.inputs, *model.outputs, *sorted(model.tensors.keys() - types.keys())]
+    for name in names:
+        t = model.tensors[name]
+        kind = types.get(name, "native" if t.data is None else "static")
+        graph.add_tensor(name, t.shape, t.dtype, type=kind, data=t.data, copy=False)
+    for node in model.nodes:
+        ins, outs = ([graph.tensors.get(n) for n in names] for names in (node.inputs, node.outputs))
+        graph.add_node(node.name, node.type, ins, outs, node.params)
+
+
+@pytest.mark.parametrize("model", [conv_model(), many_kinds()], ids=["conv", "kinds"])
+def test_a_model_in_one_call_is_what_its_parts_make_one_by_one(model):
+    binaries = []
+    with Backend.open("cpu") as backend:
+        for add in (one_by_one, lambda graph, m: add_model(graph, m, prepared(m))):
+            graph = made(backend)
+            add(graph, model)
+            graph.finalize()
+            binaries.append(graph.context.binary())
+            graph.context.close()
+    assert binaries[0] == binaries[1]
+
+
+def test_a_graph_knows_the_tensors_that_came_with_a_model():
+    model = many_kinds()
+    with Backend.open("cpu") as backend:
+        graph, other = made(backend), made(backend)
+        add_model(graph, model, prepared(model))
+        one_by_one(other, model)
+        assert graph.tensors.keys() == model.tensors.keys()
+        for name, t in other.tensors.items():
+            found = graph.tensors[name]
+            for what in ("id", "shape", "data_type", "type", "dtype", "quantization"):
+                assert getattr(found, what) == getattr(t, what), (name, what)
+        assert graph.tensors["c"] is graph.tensors["c"]
+        z = graph.add_tensor("z", (4, 16), F32)
+        graph.add_node("more", "Relu", [graph.tensors["c"]], [z])  # as operands, too
+
+
+def test_what_a_backend_refuses_is_named():
+    model = many_kinds()
+    model.nodes[2].params["axis"] = np.uint32(7)
+    with (
+        Backend.open("cpu") as backend,
+        pytest.raises(qnnrt.GraphError, match="Softmax 'softmax'"),
+    ):
+        add_model(made(backend), model, prepared(model))
+    model = many_kinds()
+    model.tensors["a"].shape = (1,) * 17
+    with Backend.open("cpu") as backend, pytest.raises(qnnrt.TensorError, match="'a'"):
+        add_model(made(backend), model, prepared(model))
+
+
+@pytest.mark.parametrize("what", ["a tensor's name", "an op's name", "a parameter's name"])
+def test_names_are_whole(what):
+    """A NUL would cut them short."""
+    model = many_kinds()
+    if what == "a tensor's name":
+        model.tensors["a\0b"] = Tensor("a\0b", (4, 16), F32)
+        model.nodes[0].outputs = ["a\0b"]
+    elif what == "an op's name":
+        model.nodes[0].name = "n\0"
+    else:
+        model.nodes[0].params["p\0"] = np.uint32(1)
+    with Backend.open("cpu") as backend, pytest.raises(ValueError, match=f"{what} must not cont"):
+        add_model(made(backend), model, prepared(model))
+
+
+def test_encodings_go_with_their_tensors():
+    q = Quantization(0.5, -3)
+    model = Model("g", inputs=["x"], outputs=["y"])
+    model.tensors = {n: Tensor(n, (2, 4), np.dtype(np.uint8), None, q) for n in ("x", "m", "y")}
+    model.nodes = [Node("r", "Relu", ["x"], ["m"]), Node("s", "Relu", ["m"], ["y"])]
+    with Backend.open("cpu") as backend:
+        graph = made(backend)
+        add_model(graph, model, prepared(model))
+        assert graph.tensors["m"].quantization == q
+        graph.finalize()
+
+
+def test_constants_are_let_go_when_the_graph_is_finalized():
+    import weakref
+
+    model = many_kinds()
+    with Backend.open("cpu") as backend:
+        graph = made(backend)
+        add_model(graph, model, prepared(model))
+        large = weakref.ref(model.tensors["turned"].data.base)
+        model.tensors.clear()
+        assert large() is not None  # the graph reads it yet
+        graph.finalize()
+        assert large() is None
+
+
+def test_a_consumed_model_gives_large_constants_away_at_once():
+    model = many_kinds()
+    model.tensors["turned"].data = np.ascontiguousarray(model.tensors["turned"].data)
+    with Backend.open("cpu") as backend:
+        graph = made(backend)
+        add_model(graph, model, prepared(model), consume=True)
+        assert model.tensors["turned"].data is None
+        graph.finalize()
