@@ -239,6 +239,22 @@ def test_products_of_one_x_are_one_node(
         assert np.array_equal(from_binary[name], alone), name
 
 
+def test_a_bias_may_be_computed_from_another_product_of_the_same_x() -> None:
+    g = Graph(17)
+    scales = g.const(np.full(40 * 4, 0.1, np.float32))
+    how = {"K": 128, "N": 40, "bits": 4, "block_size": 32}
+    weights = [g.const(codes(40, 4, 16, dtype=np.uint8)) for _ in range(2)]
+    first = g.op("MatMulNBits", ["x", weights[0], scales], domain=MICROSOFT, **how)
+    bias = g.op("ReduceMax", [first], axes=[0], keepdims=0)
+    second = g.op("MatMulNBits", ["x", weights[1], scales, "", "", bias], domain=MICROSOFT, **how)
+    model = g.proto({"x": (3, 128)}, [first, second])
+    x = image(3, 128)
+    with Session(importer.load(model)) as session:
+        found = session.run({"x": x})
+    for name, wanted in zip([first, second], reference(model, {"x": x}), strict=True):
+        np.testing.assert_allclose(found[name], wanted, rtol=1e-4, atol=1e-3)
+
+
 def test_products_that_differ_stay_apart() -> None:
     g = Graph(17)
     scales = np.full(40 * 2, 0.1, np.float32)

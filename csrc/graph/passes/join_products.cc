@@ -24,8 +24,10 @@ Kind KindOf(const Node& node) {
           node.HasInput(kNBitsBias)};
 }
 
+// A bias that is computed may be of what comes behind the first product.
 bool MayJoin(const Node& node, const KeptFloats* kept) {
   return node.type == kMatMulNBits && node.post_ops.empty() &&
+         (!node.HasInput(kNBitsBias) || node.inputs[kNBitsBias]->is_static()) &&
          node.outputs[0]->updates == nullptr &&  // it has that memory to itself
          (kept == nullptr || kept->nodes.count(node.name) == 0);
 }

@@ -4,6 +4,13 @@
 //   BEHIND: lines are cut into parts, whose sums there are, of this type
 
 #define SEGMENTS 4
+// So that what a lane has of all segments stays in registers. PoCL's compiler takes minutes where
+// these loops are written out.
+#ifdef __NV_CL_C_VERSION
+#define WRITTEN_OUT _Pragma("unroll")
+#else
+#define WRITTEN_OUT
+#endif
 #ifdef TYPE
 #define SUM TYPE
 #else
@@ -77,7 +84,7 @@ __kernel void KERNEL(scan)(__global const REAL* x, __global REAL* y,
     const int from = tile + lane * WIDTH;
     const int end = there && tile >= 0 ? length : tile;  // no element is there before
     SUM own[SEGMENTS][WIDTH], each[SEGMENTS], run[WIDTH];
-#pragma unroll
+WRITTEN_OUT
     for (int s = 0; s < SEGMENTS; ++s) {
       const int i = from + s * segment;
       for (int k = 0; k < WIDTH; ++k) run[k] = 0;
@@ -106,7 +113,7 @@ __kernel void KERNEL(scan)(__global const REAL* x, __global REAL* y,
     }
 #endif
     SUM behind = 0;  // segments of this tile
-#pragma unroll
+WRITTEN_OUT
     for (int s = 0; s < SEGMENTS; ++s) {
       const int i = from + s * segment;
       const SUM base = behind + lead[s];
