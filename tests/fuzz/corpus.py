@@ -17,7 +17,9 @@ def unpack() -> Path:
     if not FOLDER.is_dir() or FOLDER.stat().st_mtime < ARCHIVE.stat().st_mtime:
         shutil.rmtree(FOLDER, ignore_errors=True)
         with tarfile.open(ARCHIVE) as archive:
-            archive.extractall(FOLDER, filter="data")
+            # Pythons before 3.11.4, Debian 12's among them, have no filters.
+            filtered = hasattr(tarfile, "data_filter")
+            archive.extractall(FOLDER, **({"filter": "data"} if filtered else {}))
         FOLDER.touch()
     return FOLDER
 
