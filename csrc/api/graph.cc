@@ -185,8 +185,8 @@ void LogKernelLibrary(const Graph& graph, Log* log) {
   if (const std::string ignored = OneDnnIgnored(); !ignored.empty()) {
     log->Write(QNN_LOG_LEVEL_WARN, "graph '%s': %s: ignored, the portable kernels are used",
                graph.name().c_str(), ignored.c_str());
-  } else if (!told.exchange(true)) {
-    log->Write(QNN_LOG_LEVEL_WARN,
+  } else if (log->Wants(QNN_LOG_LEVEL_INFO) && !told.exchange(true)) {
+    log->Write(QNN_LOG_LEVEL_INFO,
                "graph '%s': no oneDNN was found (%s): the portable kernels are used",
                graph.name().c_str(), tried.c_str());
   }
