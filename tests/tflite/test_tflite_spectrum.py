@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+
 import numpy as np
 import pytest
 
@@ -88,6 +90,18 @@ def test_a_length_that_is_none_is_one_error() -> None:
                    [((1, 1, 1), F32)]))  # fmt: skip
     with pytest.raises(ModelError, match="a length of 0"):
         importer.load(b.build())
+
+
+def test_a_long_transform_is_refused_before_its_matrix_is_made() -> None:
+    """Of 8 GB, which a few hundred bytes ask for."""
+    length = 1 << 16
+    b = ModelBuilder()
+    found = transformed(b, b.input((1, 1, length)), (1, 1, length), (1, length))
+    b.output(*b.op("REAL", [found], [((1, 1, length // 2 + 1), F32)]))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ModelError, match="constant_bytes"):
+        importer.load(b.build())
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 256 * 1024  # KiB
 
 
 def test_the_interpreter_says_what_it_leaves() -> None:

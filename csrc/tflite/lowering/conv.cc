@@ -286,14 +286,18 @@ void BatchMatMul(Node& n) {
   if (a.rank() < 2 || b.rank() < 2 ||
       a.dims[a.rank() - (left ? 2 : 1)] != b.dims[b.rank() - (right ? 1 : 2)])
     Damaged("%s by %s", Text(a.dims).c_str(), Text(b.dims).c_str());
-  Dims out = Broadcast({{a.dims.begin(), a.dims.end() - 2}, {b.dims.begin(), b.dims.end() - 2}});
-  out.push_back(a.dims[a.rank() - (left ? 1 : 2)]);
-  out.push_back(b.dims[b.rank() - (right ? 2 : 1)]);
-  n.Set(0,
-        n.Op("MatMul", {a, b}, out, {Flag("transpose_in0", left), Flag("transpose_in1", right)}));
+  n.Set(0, Product(n, a, b, left, right));
 }
 
 }  // namespace
+
+Value Product(Node& n, const Value& a, const Value& b, bool turned_a, bool turned_b) {
+  Dims out = Broadcast({{a.dims.begin(), a.dims.end() - 2}, {b.dims.begin(), b.dims.end() - 2}});
+  out.push_back(a.dims[a.rank() - (turned_a ? 1 : 2)]);
+  out.push_back(b.dims[b.rank() - (turned_b ? 2 : 1)]);
+  return n.Op("MatMul", {a, b}, out,
+              {Flag("transpose_in0", turned_a), Flag("transpose_in1", turned_b)});
+}
 
 std::vector<Operator> ConvOperators() {
   const Fixed floats = Fixed::kFloats;

@@ -37,10 +37,7 @@ struct Settings {
 };
 
 Value Column(Node& n, const Value& x, uint32_t from, uint32_t count) {
-  std::vector<Range> ranges;
-  for (uint32_t size : x.dims) ranges.push_back({0, size, 1});
-  ranges.back() = {from, from + count, 1};
-  return Cut(n, x, ranges);
+  return CutAlong(n, x, x.rank() - 1, from, from + count);
 }
 
 // (y, x, height, width) to corners: [boxes, 4].

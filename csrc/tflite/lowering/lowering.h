@@ -113,6 +113,13 @@ class Node {
   // One element everywhere; null: zeros.
   Value Filled(const Dims& dims, Qnn_DataType_t dtype, const void* element, const char* what,
                Encoding encoding = {});
+  // FLOAT_32 elements that are worked out, which takes no more than `what` may.
+  template <typename Make>
+  Value Floats(const Dims& dims, const char* what, Make make) {
+    Spend(dims, sizeof(float), what);
+    const std::vector<float> values = make();
+    return Constant(dims, QNN_DATATYPE_FLOAT_32, values.data());
+  }
   Value Scalar(float value, const Value& like);
   // The integers of a constant under another encoding; `values`: those, in 32 bits.
   Value Reencoded(const Value& v, Dims dims, Encoding encoding, const int32_t* values = nullptr);
@@ -189,6 +196,11 @@ struct Range {
   }
 };
 Value Cut(Node& n, const Value& x, const std::vector<Range>& ranges);
+// x[.., begin:end, ..] along one dimension.
+Value CutAlong(Node& n, const Value& x, uint32_t axis, int64_t begin, int64_t end);
+// a x b of matrices, each one turned first where its flag says so; dimensions before broadcast.
+Value Product(Node& n, const Value& a, const Value& b, bool turned_a = false,
+              bool turned_b = false);
 // Constant padding with a real number: (before, after) of every dimension.
 Value Padded(Node& n, const Value& x, const std::vector<uint32_t>& pads, double value);
 

@@ -19,9 +19,8 @@ void NeedVersion2(Node& n) {
   if (n.view().version != 2) Unsupported("version %d of it: 2 is known", n.view().version);
 }
 
-Value Floats(Node& n, const Dims& dims, const std::vector<float>& values, const char* what) {
-  n.Spend(dims, sizeof(float), what);
-  return n.Constant(dims, QNN_DATATYPE_FLOAT_32, values.data());
+Value Few(Node& n, const Dims& dims, const std::vector<float>& values) {
+  return n.Floats(dims, "a matrix", [&] { return values; });
 }
 
 Value Joined(Node& n, const std::vector<Value>& parts, uint32_t axis) {
@@ -30,28 +29,15 @@ Value Joined(Node& n, const std::vector<Value>& parts, uint32_t axis) {
   return n.Op("Concat", parts, dims, {U32("axis", axis)});
 }
 
-// a x b, or a x b^T, of matrices.
-Value Product(Node& n, const Value& a, const Value& b, bool transposed = false) {
-  Dims dims = a.dims;
-  dims.back() = b.dims[b.rank() - (transposed ? 2 : 1)];
-  return n.Op("MatMul", {a, b}, dims,
-              {Flag("transpose_in0", false), Flag("transpose_in1", transposed)});
-}
-
 // The first two of the last dimension.
-Value Pair(Node& n, const Value& x) {
-  std::vector<Range> ranges;
-  for (uint32_t size : x.dims) ranges.push_back({0, size, 1});
-  ranges.back().end = 2;
-  return Cut(n, x, ranges);
-}
+Value Pair(Node& n, const Value& x) { return CutAlong(n, x, x.rank() - 1, 0, 2); }
 
 // The landmark of that number: [1, 2].
 Value Landmark(Node& n, const Value& landmarks, const char* option) {
   const int64_t at = n.Integer(option, -1);
   if (at < 0 || at >= landmarks.dims[0])
     Damaged("%s of %lld, of %u landmarks", option, static_cast<long long>(at), landmarks.dims[0]);
-  return Pair(n, Cut(n, landmarks, {{at, at + 1, 1}, {0, landmarks.dims[1], 1}}));
+  return Pair(n, CutAlong(n, landmarks, 0, at, at + 1));
 }
 
 // From the line between two landmarks and the box around some, once that line has its angle, to
@@ -75,15 +61,14 @@ void LandmarksToTransform(Node& n) {
   const Value squared = n.Op("ReduceSum", {n.Multiply(line, line)}, {1, 1},
                              {U32s("axes", {1}), Flag("keep_dims", true)});
   const Value length = n.Op("ElementWiseSquareRoot", {squared}, squared.dims);
-  const Value unit =
-      n.Select(n.Compare("ElementWiseEqual", {length, n.Scalar(0, length)}),
-               Floats(n, {1, 2}, {1, 0}, "a line"), n.Nary("ElementWiseDivide", {line, length}));
+  const Value unit = n.Select(n.Compare("ElementWiseEqual", {length, n.Scalar(0, length)}),
+                              Few(n, {1, 2}, {1, 0}), n.Nary("ElementWiseDivide", {line, length}));
   // The rotation by the angle wanted, less that of the line: its rows are (cosine, -sine) and
   // (sine, cosine), each a sum of the line's.
   const float target = n.Real("target_rotation_radians");
   const float c = std::cos(target), s = std::sin(target);
-  const Value first = Product(n, unit, Floats(n, {2, 2}, {c, -s, s, c}, "a rotation"));
-  const Value second = Product(n, unit, Floats(n, {2, 2}, {s, c, -c, s}, "a rotation"));
+  const Value first = Product(n, unit, Few(n, {2, 2}, {c, -s, s, c}));
+  const Value second = Product(n, unit, Few(n, {2, 2}, {s, c, -c, s}));
   const Value rotation = Joined(n, {first, second}, 0);
 
   n.Spend({static_cast<uint32_t>(subset.size())}, sizeof(int32_t), "numbers of landmarks");
@@ -91,7 +76,7 @@ void LandmarksToTransform(Node& n) {
       n.Constant({static_cast<uint32_t>(subset.size())}, QNN_DATATYPE_INT_32, subset.data());
   const Value some = n.Op("Gather", {Pair(n, landmarks), numbers},
                           {static_cast<uint32_t>(subset.size()), 2}, {I32("axis", 0)});
-  const Value upright = Product(n, some, rotation, true);
+  const Value upright = Product(n, some, rotation, false, true);
   const auto reduced = [&](const char* type) {
     return n.Op(type, {upright}, {1, 2}, {U32s("axes", {0}), Flag("keep_dims", true)});
   };
@@ -99,17 +84,16 @@ void LandmarksToTransform(Node& n) {
   const Value sum = n.Add(most, least);
   const Value center = Product(n, n.Multiply(sum, n.Scalar(0.5F, sum)), rotation);
   const Value step = n.Multiply(n.Nary("ElementWiseSubtract", {most, least}),
-                                Floats(n, {1, 2},
-                                       {n.Real("scale_x") / static_cast<float>(width),
-                                        n.Real("scale_y") / static_cast<float>(height)},
-                                       "scales"));
+                                Few(n, {1, 2},
+                                    {n.Real("scale_x") / static_cast<float>(width),
+                                     n.Real("scale_y") / static_cast<float>(height)}));
   const Value turned = n.Multiply(n.Transpose(rotation, {1, 0}), step);
-  const Value middle = Floats(
-      n, {1, 2}, {static_cast<float>(width) / 2, static_cast<float>(height) / 2}, "a middle");
-  const Value shift = n.Nary("ElementWiseSubtract", {center, Product(n, middle, turned, true)});
-  const Value rows =
-      Joined(n, {turned, Floats(n, {2, 1}, {0, 0}, "zeros"), n.Reshape(shift, {2, 1})}, 1);
-  const Value rest = Floats(n, {2, 4}, {0, 0, 1, 0, 0, 0, 0, 1}, "rows of a transform");
+  const Value middle =
+      Few(n, {1, 2}, {static_cast<float>(width) / 2, static_cast<float>(height) / 2});
+  const Value shift =
+      n.Nary("ElementWiseSubtract", {center, Product(n, middle, turned, false, true)});
+  const Value rows = Joined(n, {turned, Few(n, {2, 1}, {0, 0}), n.Reshape(shift, {2, 1})}, 1);
+  const Value rest = Few(n, {2, 4}, {0, 0, 1, 0, 0, 0, 0, 1});
   n.Set(0, n.Reshape(Joined(n, {rows, rest}, 0), {1, 4, 4}));
 }
 
@@ -126,30 +110,31 @@ void TransformBilinear(Node& n) {
   const Value x = n.In(0, 4), transform = Transform(n);
   const uint32_t width = Size(n, "output_width"), height = Size(n, "output_height");
   if (x.dims[0] != 1) Unsupported("a batch of %u", x.dims[0]);
-  std::vector<float> places;
-  n.Spend({height, width, 4}, sizeof(float), "places of pixels");
-  for (uint32_t v = 0; v < height; ++v) {
-    for (uint32_t u = 0; u < width; ++u)
-      places.insert(places.end(),
-                    {static_cast<float>(u) + 0.5F, static_cast<float>(v) + 0.5F, 0, 1});
-  }
-  const Value from = n.Constant({1, height * width, 4}, QNN_DATATYPE_FLOAT_32, places.data());
-  const Value at = Pair(n, Product(n, from, transform, true));
+  const uint32_t count = Dim(int64_t{height} * width);
+  const Value from = n.Floats({1, count, 4}, "places of pixels", [&] {
+    std::vector<float> places;
+    for (uint32_t v = 0; v < height; ++v) {
+      for (uint32_t u = 0; u < width; ++u) {
+        const float across = static_cast<float>(u) + 0.5F, down = static_cast<float>(v) + 0.5F;
+        places.insert(places.end(), {across, down, 0, 1});
+      }
+    }
+    return places;
+  });
+  const Value at = Pair(n, Product(n, from, transform, false, true));
   // GridSample counts from -1 to 1, from edge to edge of the picture.
   const float sizes[] = {static_cast<float>(x.dims[2]), static_cast<float>(x.dims[1])};
   const Value grid =
       n.Nary("ElementWiseSubtract",
-             {n.Multiply(at, Floats(n, {1, 1, 2}, {2 / sizes[0], 2 / sizes[1]}, "scales")),
-              n.Scalar(1, at)});
+             {n.Multiply(at, Few(n, {1, 1, 2}, {2 / sizes[0], 2 / sizes[1]})), n.Scalar(1, at)});
   const Value sampled = n.Op("GridSample", {x, n.Reshape(grid, {1, height, width, 2})},
                              {1, height, width, x.dims[3]}, {Flag("align_corners", false)});
   const Value low = n.Compare("ElementWiseGreaterEqual", {at, n.Scalar(0.5F, at)});
-  const Value high =
-      n.Compare("ElementWiseLessEqual",
-                {at, Floats(n, {1, 1, 2}, {sizes[0] - 0.5F, sizes[1] - 0.5F}, "the last middles")});
+  const Value high = n.Compare("ElementWiseLessEqual",
+                               {at, Few(n, {1, 1, 2}, {sizes[0] - 0.5F, sizes[1] - 0.5F})});
   const Value both = n.Cast(n.Compare("ElementWiseAnd", {low, high}), QNN_DATATYPE_FLOAT_32);
-  const Value inside = n.Op("ReduceMin", {both}, {1, height * width, 1},
-                            {U32s("axes", {2}), Flag("keep_dims", true)});
+  const Value inside =
+      n.Op("ReduceMin", {both}, {1, count, 1}, {U32s("axes", {2}), Flag("keep_dims", true)});
   const Value within = n.Reshape(inside, {1, height, width, 1});
   n.Set(0, n.Select(n.Compare("ElementWiseGreater", {within, n.Scalar(0, within)}), sampled,
                     n.Scalar(0, sampled)));
@@ -160,11 +145,13 @@ void TransformLandmarks(Node& n) {
   const Value x = n.In(0, 3), transform = Transform(n);
   if (x.dims[0] != 1) Unsupported("a batch of %u", x.dims[0]);
   if (x.dims[2] != 2) Unsupported("landmarks of %u coordinates", x.dims[2]);
-  std::vector<float> behind;
-  n.Spend(x.dims, sizeof(float), "coordinates");
-  for (uint32_t i = 0; i < x.dims[1]; ++i) behind.insert(behind.end(), {0, 1});
-  const Value places = Joined(n, {x, n.Constant(x.dims, QNN_DATATYPE_FLOAT_32, behind.data())}, 2);
-  n.Set(0, Pair(n, Product(n, places, transform, true)));
+  const Value behind = n.Floats(x.dims, "coordinates", [&] {
+    std::vector<float> values;
+    for (uint32_t i = 0; i < x.dims[1]; ++i) values.insert(values.end(), {0, 1});
+    return values;
+  });
+  const Value places = Joined(n, {x, behind}, 2);
+  n.Set(0, Pair(n, Product(n, places, transform, false, true)));
 }
 
 }  // namespace

@@ -141,16 +141,11 @@ std::vector<Value> Parts(Node& n, const Value& x, const std::vector<int64_t>& si
   if (x.rank() == 0) Damaged("a scalar in parts");
   int64_t at = 0;
   bool damaged = sizes.empty();
-  std::vector<Range> whole;
-  for (uint32_t size : x.dims) whole.push_back({0, size, 1});
-  std::vector<std::vector<Range>> ranges;
   std::vector<std::pair<Dims, Qnn_DataType_t>> outputs;  // those with elements
   std::vector<uint32_t> starts;
   for (int64_t size : sizes) {
     damaged = damaged || size < 0 || size > x.dims[axis] - at;
     if (damaged) break;
-    ranges.push_back(whole);
-    ranges.back()[axis] = {at, at + size, 1};
     if (size == 0) continue;
     Dims dims = x.dims;
     dims[axis] = static_cast<uint32_t>(size);
@@ -162,7 +157,11 @@ std::vector<Value> Parts(Node& n, const Value& x, const std::vector<int64_t>& si
     Damaged("dimension %u of %s in parts of %s", axis, Text(x.dims).c_str(), Text(sizes).c_str());
   std::vector<Value> parts;
   if (n.constant(x) && n.encoding(x).none()) {
-    for (const auto& range : ranges) parts.push_back(Cut(n, x, range));
+    at = 0;
+    for (int64_t size : sizes) {
+      parts.push_back(CutAlong(n, x, axis, at, at + size));
+      at += size;
+    }
     return parts;
   }
   const std::vector<Value> found =

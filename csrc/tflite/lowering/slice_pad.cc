@@ -46,6 +46,13 @@ Value Cut(Node& n, const Value& x, const std::vector<Range>& ranges) {
   return n.Op("StridedSlice", {x}, dims, {I32s("ranges", values, {x.rank(), 3})});
 }
 
+Value CutAlong(Node& n, const Value& x, uint32_t axis, int64_t begin, int64_t end) {
+  std::vector<Range> ranges;
+  for (uint32_t size : x.dims) ranges.push_back({0, size, 1});
+  ranges[axis] = {begin, end, 1};
+  return Cut(n, x, ranges);
+}
+
 Value Padded(Node& n, const Value& x, const std::vector<uint32_t>& pads, double value) {
   if (std::all_of(pads.begin(), pads.end(), [](uint32_t p) { return p == 0; })) return x;
   Dims dims = x.dims;

@@ -8,22 +8,21 @@
 namespace qnnrt::tflite {
 namespace {
 
-struct Angles {
-  std::vector<float> cosine, sine;  // [rows, columns]
-};
-
-// Of 2 pi row column / length; exact multiples, so that long rows lose nothing.
-Angles AnglesOf(uint32_t rows, uint32_t columns, uint32_t length) {
-  Angles found;
-  constexpr double kTurn = 6.283185307179586;
-  for (uint64_t r = 0; r < rows; ++r) {
-    for (uint64_t c = 0; c < columns; ++c) {
-      const double angle = kTurn * static_cast<double>(r * c % length) / length;
-      found.cosine.push_back(static_cast<float>(std::cos(angle)));
-      found.sine.push_back(static_cast<float>(std::sin(angle)));
+// sign * f(2 pi row column / length), f a cosine or a sine; of exact multiples, so that long rows
+// lose nothing.
+Value Matrix(Node& n, uint32_t rows, uint32_t columns, uint32_t length, double (*f)(double),
+             float sign = 1) {
+  return n.Floats({rows, columns}, "a Fourier matrix", [&] {
+    constexpr double kTurn = 6.283185307179586;
+    std::vector<float> values;
+    for (uint64_t r = 0; r < rows; ++r) {
+      for (uint64_t c = 0; c < columns; ++c) {
+        const double angle = kTurn * static_cast<double>(r * c % length) / length;
+        values.push_back(sign * static_cast<float>(f(angle)));
+      }
     }
-  }
-  return found;
+    return values;
+  });
 }
 
 uint32_t Length(int64_t length) {
@@ -33,22 +32,7 @@ uint32_t Length(int64_t length) {
 
 // x as far as it is read along one dimension: what is missing counts as zeros.
 Value First(Node& n, const Value& x, uint32_t axis, uint32_t count) {
-  std::vector<Range> ranges;
-  for (uint32_t size : x.dims) ranges.push_back({0, size, 1});
-  ranges[axis].end = std::min(x.dims[axis], count);
-  return Cut(n, x, ranges);
-}
-
-Value Matrix(Node& n, uint32_t rows, uint32_t columns, const std::vector<float>& values) {
-  n.Spend({rows, columns}, sizeof(float), "a Fourier matrix");
-  return n.Constant({rows, columns}, QNN_DATATYPE_FLOAT_32, values.data());
-}
-
-Value Product(Node& n, const Value& a, const Value& b) {
-  Dims out = Broadcast({{a.dims.begin(), a.dims.end() - 2}, {b.dims.begin(), b.dims.end() - 2}});
-  out.push_back(a.dims[a.rank() - 2]);
-  out.push_back(b.dims.back());
-  return n.Op("MatMul", {a, b}, out, {Flag("transpose_in0", false), Flag("transpose_in1", false)});
+  return CutAlong(n, x, axis, 0, std::min(x.dims[axis], count));
 }
 
 // Over the last two dimensions; along the last one only the first half, which determines the other.
@@ -60,15 +44,11 @@ void RealTransform(Node& n) {
   const uint32_t height = Length(lengths[0]), width = Length(lengths[1]);
   const uint32_t down = given.rank() - 2, across = given.rank() - 1, half = width / 2 + 1;
   const Value x = First(n, First(n, given, down, height), across, width);
-  const Angles rows = AnglesOf(x.dims[across], half, width);
-  std::vector<float> negative = rows.sine;
-  for (float& v : negative) v = -v;
-  Value real = Product(n, x, Matrix(n, x.dims[across], half, rows.cosine));
-  Value imaginary = Product(n, x, Matrix(n, x.dims[across], half, negative));
+  Value real = Product(n, x, Matrix(n, x.dims[across], half, width, std::cos));
+  Value imaginary = Product(n, x, Matrix(n, x.dims[across], half, width, std::sin, -1));
   if (height > 1) {
-    const Angles columns = AnglesOf(height, x.dims[down], height);
-    const Value cosine = Matrix(n, height, x.dims[down], columns.cosine);
-    const Value sine = Matrix(n, height, x.dims[down], columns.sine);
+    const Value cosine = Matrix(n, height, x.dims[down], height, std::cos);
+    const Value sine = Matrix(n, height, x.dims[down], height, std::sin);
     const Value turned = n.Add(Product(n, cosine, real), Product(n, sine, imaginary));
     imaginary =
         n.Nary("ElementWiseSubtract", {Product(n, cosine, imaginary), Product(n, sine, real)});

@@ -45,33 +45,34 @@ def table() -> dict[str, Make]:
 
 
 @functools.cache
+def _types(name: str) -> frozenset[str]:
+    """The op types that modules list under that name."""
+    return frozenset().union(*(getattr(module, name, ()) for module in _modules()))
+
+
 def takes_line() -> frozenset[str]:
     """Op types whose kernels write to a part of each line of a wider tensor."""
-    return frozenset().union(*(getattr(module, "TAKES_LINE", ()) for module in _modules()))
+    return _types("TAKES_LINE")
 
 
-@functools.cache
 def takes_post() -> frozenset[str]:
     """Op types whose kernels do what is behind them."""
-    return frozenset().union(*(getattr(module, "TAKES_POST", ()) for module in _modules()))
+    return _types("TAKES_POST")
 
 
-@functools.cache
 def takes_shuffle() -> frozenset[str]:
     """Op types whose kernels read shuffled channels of their first input."""
-    return frozenset().union(*(getattr(module, "TAKES_SHUFFLE", ()) for module in _modules()))
+    return _types("TAKES_SHUFFLE")
 
 
-@functools.cache
 def widens() -> frozenset[str]:
     """Op types whose kernels may write 32-bit floats of 16-bit ones."""
-    return frozenset().union(*(getattr(module, "WIDENS", ()) for module in _modules()))
+    return _types("WIDENS")
 
 
-@functools.cache
 def moves_integers() -> frozenset[str]:
     """Op types whose kernels take fixed-point numbers of one encoding."""
-    return frozenset().union(*(getattr(module, "MOVES_INTEGERS", ()) for module in _modules()))
+    return _types("MOVES_INTEGERS")
 
 
 def _modules() -> list[ModuleType]:
