@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from flatbuffers import flexbuffers
 
+pytest.importorskip("ai_edge_litert")
+
 import qnnrt
 from support.tflite.delegated import close, interpreter, run
 from support.tflite.networks import NETWORKS, segmenting

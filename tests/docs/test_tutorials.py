@@ -21,7 +21,6 @@ from support.building import ROOT, WARNINGS, Builder
 from support.gpu import client as gpu_client
 from support.lpai_models import codes, keyword, quantized_conv
 from support.model_source import library
-from support.tflite import models
 from support.tool_cases import call, listed, numbers, raw
 from support.toy import conv_model
 
@@ -188,8 +187,10 @@ def test_the_tflite_tutorial_on_googles_own_runtime(builder: Builder, tmp_path: 
     client = tflite(
         builder, *libraries, f"-Wl,-rpath,{folder}", "-Wl,--allow-shlib-undefined"
     )  # fmt: skip
-    (tmp_path / "toy.tflite").write_bytes(models.toy())
     litert = pytest.importorskip("ai_edge_litert.interpreter")
+    from support.tflite import models
+
+    (tmp_path / "toy.tflite").write_bytes(models.toy())
     ends = models.ends(litert.Interpreter(str(tmp_path / "toy.tflite")))
     done = subprocess.run(
         [client, tmp_path / "toy.tflite", str(ends[0]), "128", str(ends[1]), "128"],

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-import torch
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
@@ -17,6 +16,11 @@ from qnnrt.errors import Error
 from qnnrt.importers import onnx as importer
 
 pytestmark = pytest.mark.foreign
+
+
+@pytest.fixture
+def torch() -> Any:
+    return pytest.importorskip("torch")
 
 
 def values(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:
@@ -109,7 +113,7 @@ def test_transforms_of_frames(onesided: int, window: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_columns_to_an_image(seed: int) -> None:
+def test_columns_to_an_image(seed: int, torch: Any) -> None:
     r = np.random.default_rng(seed)
     block, stride = r.integers(1, 4, 2).tolist(), r.integers(1, 4, 2).tolist()
     pads, dilation = r.integers(0, 2, 2).tolist(), r.integers(1, 3, 2).tolist()
@@ -164,7 +168,7 @@ def test_a_column_that_is_no_number_is_in_one_pixel(stride: int) -> None:
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
-def test_maxima_go_back_to_their_places(rank: int) -> None:
+def test_maxima_go_back_to_their_places(rank: int, torch: Any) -> None:
     size = 9
     x = torch.from_numpy(values(2, 3, *[size] * rank))
     name = f"max_pool{rank}d"
@@ -183,7 +187,7 @@ def test_maxima_go_back_to_their_places(rank: int) -> None:
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("pads", [0, 1])
-def test_places_of_maxima(rank: int, pads: int) -> None:
+def test_places_of_maxima(rank: int, pads: int, torch: Any) -> None:
     pool = getattr(torch.nn.functional, f"max_pool{rank}d")
     how = {"kernel_shape": [3] * rank, "strides": [2] * rank, "pads": [pads] * (2 * rank)}
     for dilation in (1, 2):

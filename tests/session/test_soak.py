@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("ai_edge_litert")
+
 import soak
 from support.outside import MEASURED, run_code
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+pytest.importorskip("ai_edge_litert")
+
 from support.tflite.blocks import Blocks, steps
 from support.tflite.case import RELU6
 from support.tflite.quantizer import quantized_network

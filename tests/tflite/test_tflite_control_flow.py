@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from flatbuffers import flexbuffers
 
+pytest.importorskip("ai_edge_litert")
+
 from qnnrt.errors import ModelError, UnsupportedOpError
 from qnnrt.importers import tflite as importer
 from qnnrt.importers.tflite.parts import Parts

@@ -7,6 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+pytest.importorskip("ai_edge_litert")
+
 import qnnrt
 from qnnrt.errors import ModelError, UnsupportedOpError
 from qnnrt.importers import tflite as importer

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+pytest.importorskip("ai_edge_litert")
+
 from support.tflite.blocks import Blocks, steps
 from support.tflite.quantizer import quantized_network
 

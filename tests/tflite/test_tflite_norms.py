@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+pytest.importorskip("ai_edge_litert")
+
 from support.tflite.blocks import Blocks, steps
 
 #: TFLite's runtime keeps fds and maps of its own.
