@@ -22,6 +22,7 @@ namespace {
 
 constexpr size_t kVector = 16;               // columns in a register
 constexpr size_t kColumns = 2 * kVector;     // of a panel of B
+constexpr size_t kDoubles = 8;               // in a register
 constexpr size_t kDepth = 4;                 // rows of B side by side, which an instruction sums up
 constexpr size_t kRows = 6;                  // of results in registers, with two sums each
 constexpr size_t kWorthwhile = 1024 * 1024;  // products worth a thread
@@ -61,17 +62,20 @@ struct JoinRows {
     T* codes = static_cast<T*>(out);
     for (size_t r = 0; r < rows; ++r, codes += g.n) {
       const Sums of{sums[r].high, sums[r].low};
+      const auto join = [&](size_t i) {
+        codes[i] = Rounded<T>((Whole<true>(of, i) + constants[i]) * factors[i], to);
+      };
       if (columns == kColumns) {
         QNNRT_SIMD
-        for (size_t i = 0; i < kColumns; ++i) {
-          codes[i] = Rounded<T>((Whole<true>(of, i) + constants[i]) * factors[i], to);
-        }
-      } else {
-        QNNRT_SIMD
-        for (size_t i = 0; i < columns; ++i) {
-          codes[i] = Rounded<T>((Whole<true>(of, i) + constants[i]) * factors[i], to);
-        }
+        for (size_t i = 0; i < kColumns; ++i) join(i);
+        continue;
       }
+      size_t first = 0;
+      for (; first + kDoubles <= columns; first += kDoubles) {
+        QNNRT_SIMD
+        for (size_t i = 0; i < kDoubles; ++i) join(first + i);
+      }
+      for (; first < columns; ++first) join(first);
     }
   }
 };
