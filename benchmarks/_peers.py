@@ -94,6 +94,8 @@ def in_openvino(job: Job, threads: int, hint: str | None) -> Running:
     }
     if hint is not None:
         settings["INFERENCE_PRECISION_HINT"] = hint
+        # Else products with 8-bit weights have their activations rounded to 8 bits.
+        settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0
     compiled = core.compile_model(core.read_model(str(job.onnx)), "CPU", settings)
     request = compiled.create_infer_request()
     feeds = job.feeds()

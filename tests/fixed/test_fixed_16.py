@@ -157,6 +157,11 @@ CASES = [
     conv("1x1, two images", (14, 13), (96, 160), (1, 1), batch=2),
     conv("tiles that do not divide the rows", (61, 60), (64, 256), (1, 1)),
     fully("rows", 40, 200, 300),
+    conv("1x1, signed, no multiples", (31, 17), (99, 53), (1, 1), kinds=(S16, U8), zero=-321),
+    conv("1x1 with pads", (14, 13), (96, 160), (1, 1), pads=SAME),
+    conv("1x1, stride 2", (29, 27), (96, 160), (1, 1), stride=2),
+    fully("a few rows and columns", 17, 777, 19, kinds=(S16, S16), zero=12),
+    fully("deep rows in blocks", 300, 2051, 40, kinds=(U16, S16)),
     fully("one row", 1, 1024, 1000),
     fully("rows in tiles", 300, 70, 1024, axis=None),
     matmul("static", (2, 90, 64), (64, 96)),
@@ -325,7 +330,15 @@ def test_results_saturate() -> None:
     assert {0, 65535} <= set(got.ravel())
 
 
-KEPT = ("3x3", "bytes, padded", "bytes, weights around 99", "columns of bytes", "to bytes")
+KEPT = (
+    "3x3",
+    "1x1, two images",
+    "rows",
+    "bytes, padded",
+    "bytes, weights around 99",
+    "columns of bytes",
+    "to bytes",
+)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@
 
 #include "ops/fixed/codec.h"
 #include "ops/onednn/fixed/split16_loops.h"
+#include "ops/onednn/fixed/split16_product.h"
 #include "ops/onednn/fixed/split16_tile.h"
 #include "ops/own_tiles.h"
 #include "ops/rules.h"
@@ -76,14 +77,11 @@ class Split16 final : public Kernel {
     join_ = PickIsa<JoinRun<T, split>>();
     join_rest_ = PickIsa<JoinRestRun<T, split>>();
   }
-  Status Constants(const Node& node, const KernelOptions& options, const SignedWeights& as_signed);
-
   const Shape16 s_;
   std::vector<KernelPtr> inner_;  // one; or one for each thread, of the same primitive
   std::string name_;
   uint16_t flip_ = 0;
   uint8_t zero_high_ = 0, zero_low_ = 0;  // of the number that stands for 0
-  int32_t in_offset_ = 0;                 // of the numbers that the bytes are of
   int64_t out_bytes_ = 2;                 // of a number
   Requantize to_{};
   // For each output channel: what belongs to the sum beside the products of the bytes, and the
@@ -258,24 +256,30 @@ int32_t PlainOffset(const Tensor& tensor) {
   return tensor.quantization.offsets[0] - flip;
 }
 
-Status Split16::Constants(const Node& node, const KernelOptions& options,
+Result<Joining> JoiningOf(const Node& node, const KernelOptions& options, const Shape16& s,
                           const SignedWeights& as_signed) {
   const Tensor& weights = *node.inputs[1];
   const Tensor* bias = Bias(node);
-  const size_t channels = static_cast<size_t>(s_.cout);
+  const Tensor& out = *node.outputs[0];
+  const FixedRange range = OutputRange(node);
+  const int32_t offset = out.quantization.offsets[0], in_offset = PlainOffset(*node.inputs[0]);
+  Joining joining;
+  joining.to = {static_cast<double>(range.low + offset), static_cast<double>(range.high + offset),
+                offset};
+  const size_t channels = static_cast<size_t>(s.cout);
   const double in_scale = node.inputs[0]->quantization.scales[0];
-  const double out_scale = node.outputs[0]->quantization.scales[0];
+  const double out_scale = out.quantization.scales[0];
   const auto fill = [&](void* data) {
     double* constants = static_cast<double*>(data);
     std::vector<int64_t> sums(channels);
     const int8_t* w = weights.data_as<int8_t>();
-    s_.order.ForRuns(weights.elements(), [&](uint64_t channel, uint64_t begin, uint64_t end) {
+    s.order.ForRuns(weights.elements(), [&](uint64_t channel, uint64_t begin, uint64_t end) {
       for (uint64_t i = begin; i < end; ++i) sums[channel] += w[i];
     });
     for (size_t c = 0; c < channels; ++c) {
       const double scale = in_scale * as_signed.scales[c];
-      sums[c] += s_.depth() * as_signed.rests[c];
-      constants[c] = static_cast<double>(in_offset_ * sums[c]);
+      sums[c] += s.depth() * as_signed.rests[c];
+      constants[c] = static_cast<double>(in_offset * sums[c]);
       constants[channels + c] = scale / out_scale;
       if (bias == nullptr) continue;
       const Quantization& q = bias->quantization;
@@ -287,9 +291,10 @@ Status Split16::Constants(const Node& node, const KernelOptions& options,
     }
     return Status::Ok();
   };
-  QNNRT_ASSIGN_OR_RETURN(constants_, PackWeights(options, 2, 2 * channels * sizeof(double),
-                                                 "constants and factors of 16-bit sums", fill));
-  return Status::Ok();
+  QNNRT_ASSIGN_OR_RETURN(joining.constants,
+                         PackWeights(options, 2, 2 * channels * sizeof(double),
+                                     "constants and factors of 16-bit sums", fill));
+  return joining;
 }
 
 void Split16::PickLoops() {
@@ -344,6 +349,15 @@ Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, 
       (s.padded && (zero < zeros.low || zero > zeros.high))) {
     return KernelPtr();
   }
+  Node shifted = node;
+  QNNRT_ASSIGN_OR_RETURN(const std::unique_ptr<Tensor> signed_weights,
+                         Shifted(weights, s.order, *as_signed));
+  shifted.inputs[1] = signed_weights.get();
+  if (TakesWords(s) && !as_signed->has_rest()) {
+    QNNRT_ASSIGN_OR_RETURN(Joining joining, JoiningOf(shifted, options, s, *as_signed));
+    return MakeWordProduct(shifted, options, s, *signed_weights, std::move(joining));
+  }
+
   const int64_t threads = std::max(options.threads, 1);
   // So that each of so many threads has as many tiles as the others.
   const auto cut = [&](int64_t sharing) {
@@ -363,10 +377,6 @@ Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, 
   if (own) inner.threads = 1;
 
   std::unique_ptr<Split16> kernel(new Split16(s));
-  Node shifted = node;
-  QNNRT_ASSIGN_OR_RETURN(const std::unique_ptr<Tensor> signed_weights,
-                         Shifted(weights, s.order, *as_signed));
-  shifted.inputs[1] = signed_weights.get();
   QNNRT_ASSIGN_OR_RETURN(KernelPtr first, MakeTileKernel(shifted, inner, s));
   // What it reads at run time is not what was shifted.
   if (!first || first->ReadsInput(1)) return KernelPtr();
@@ -377,16 +387,13 @@ Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, 
     kernel->inner_.push_back(std::move(beside));
   }
   kernel->flip_ = in.dtype == QNN_DATATYPE_SFIXED_POINT_16 ? 0x8000 : 0;
-  kernel->in_offset_ = PlainOffset(in);
   kernel->zero_high_ = static_cast<uint8_t>(zero >> 8);
   kernel->zero_low_ = static_cast<uint8_t>(zero);
   kernel->out_bytes_ = IsWide(out) ? 2 : 1;
   kernel->PickLoops();
-  const FixedRange range = OutputRange(node);
-  const int32_t offset = out.quantization.offsets[0];
-  kernel->to_ = {static_cast<double>(range.low + offset), static_cast<double>(range.high + offset),
-                 offset};
-  QNNRT_RETURN_IF_ERROR(kernel->Constants(shifted, options, *as_signed));
+  QNNRT_ASSIGN_OR_RETURN(Joining joining, JoiningOf(shifted, options, s, *as_signed));
+  kernel->constants_ = std::move(joining.constants);
+  kernel->to_ = joining.to;
   const int64_t staged = s.Direct() ? 0 : s.planes * s.TileIn() * s.padded_row();
   kernel->sums_offset_ = ScratchRoom(static_cast<size_t>(staged));
   kernel->inputs_offset_ =
