@@ -134,9 +134,14 @@ void RunAllPanels(void (*row)(const float*, size_t, const B*, size_t, const floa
   const size_t nr = Simd().columns, panels = PackedPanels(n);
   constexpr size_t kWorthwhile = 128 * 1024;  // products worth a thread, about 10 microseconds
   const size_t grain = std::max<size_t>(1, kWorthwhile / std::max<size_t>(1, kRowPanels * nr * k));
-  threads.For((panels + kRowPanels - 1) / kRowPanels, grain, [&](size_t begin, size_t end) {
-    RunPanels(row, a, k, n, packed, panel, begin * kRowPanels, std::min(panels, end * kRowPanels),
-              from, c);
+  // As many for each thread: of 18 panels nine each, by threes, and not twelve and six.
+  const size_t all = std::max<size_t>(1, static_cast<size_t>(threads.limit()));
+  const size_t units = std::min(panels, (panels + kRowPanels * all - 1) / (kRowPanels * all) * all);
+  threads.For(units, grain, [&](size_t begin, size_t end) {
+    for (size_t unit = begin; unit < end; ++unit) {
+      RunPanels(row, a, k, n, packed, panel, unit * panels / units, (unit + 1) * panels / units,
+                from, c);
+    }
   });
 }
 
