@@ -26,7 +26,7 @@ constexpr int64_t kFewRows = 24, kLargeWeights = 128 * 1024;
 // Matrices of the sizes of a decoder's layers come after one another, so none is in a cache; floats
 // are fetched ahead, which pays for more rows (197 rows, 384 to 1536 and back: 0.94 and 0.92 of
 // oneDNN's time; with fewer terms it takes longer).
-constexpr int64_t kOneOfMany = 512 << 10, kChunk = 128;
+constexpr int64_t kOneOfMany = 384 << 10, kChunk = 128;
 constexpr int64_t kManyTerms = 384, kLargeChunk = 256;
 // Multiply-adds up to which the portable product of floats by packed weights is level with oneDNN's
 // or ahead of it (up to 128 rows, Zen 4: 0.98 to 1.21 times as fast on one thread, 0.98 to 1.24 on
