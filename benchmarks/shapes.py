@@ -1,6 +1,7 @@
 """One model in many shapes: what the first, the second and the eighth take, in memory and time.
 
     python benchmarks/shapes.py [--smoke] [--json FILE] [--threads N] [--folder DIR]
+    python benchmarks/shapes.py --decoder FILE    # that qnnrt.llm.export wrote
 
 BERT-base with random weights, 440 MB, for sequences of 16 to 128 words. A process makes a session
 for each shape, from the same file, runs it once, and keeps it:
@@ -13,9 +14,11 @@ for each shape, from the same file, runs it once, and keeps it:
 - "onnxruntime": a session for each shape;
 - "onnxruntime, dynamic": one session that runs all shapes.
 
+Of a decoder the shapes are 128 tokens and one, each from an empty cache.
+
 Times are processor time, of what makes a shape ready and its first run, less that of a second run;
-memory is private (what no file is behind), beyond the imported program, after that. Each process is
-a fresh one; they take turns.
+memory is private (what no file is behind), beyond the imported program, after that, and at the end
+what is there of files, which processes share. Each process is a fresh one; they take turns.
 """
 
 from __future__ import annotations
@@ -39,13 +42,20 @@ from _harness import Benchmark, optional, same
 from _trial import private_bytes
 
 MIB = 1 << 20
-SHAPES = [(1, n) for n in (128, 16, 32, 48, 64, 80, 96, 112)]
+LENGTHS = [128, 16, 32, 48, 64, 80, 96, 112]
+PREFILL_AND_DECODE = [128, 1]
 SHOWN = (1, 2, 8)  # which of them
 
 Run = Callable[[np.ndarray], np.ndarray]
 
 
 # ---- in a process of its own
+
+
+def given(x: np.ndarray, decoder: bool) -> dict[str, np.ndarray]:
+    if not decoder:
+        return {"x": x}
+    return {"tokens": x, "position": np.array([0]), "rows": np.array([x.shape[1] - 1])}
 
 
 def sessions(path: str, threads: int, share: str) -> Callable[[tuple[int, int]], Run]:
@@ -67,9 +77,14 @@ def dynamic(path: str, threads: int) -> Callable[[tuple[int, int]], Run]:
     def make(_: tuple[int, int]) -> Run:
         if not made:
             model = qnnrt.load(path, shapes="any")
-            options = {"max_shapes": len(SHAPES)}
+            decoder = "tokens" in model.inputs
+            if decoder:
+                model.set_state("auto")
+            options = {"max_shapes": len(LENGTHS)}
             made.append(qnnrt.Session(model, threads=threads, options=options))
-        return lambda x: made[0].run({"x": x})["y"]
+            made.append(decoder)
+        session, decoder = made
+        return lambda x: next(iter(session.run(given(x, decoder)).values()))
 
     return make
 
@@ -115,7 +130,13 @@ def ort(path: str, threads: int, dynamic: bool) -> Callable[[tuple[int, int]], R
                 onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
             )
         session = made[-1]
-        return lambda x: np.asarray(session.run(None, {"x": x})[0])
+        inputs, output = session.get_inputs(), session.get_outputs()[0].name
+        caches = {
+            i.name: np.zeros((1, *i.shape[1:]), np.float32)
+            for i in inputs
+            if i.name.startswith("past")
+        }
+        return lambda x: np.asarray(session.run([output], caches | given(x, bool(caches)))[0])
 
     return make
 
@@ -130,14 +151,20 @@ MAKERS: dict[str, Callable[[str, int], Callable[[tuple[int, int]], Run]]] = {
 }
 
 
-def work(way: str, path: str, threads: int, count: int) -> None:
+def file_bytes() -> int:
+    """Resident memory that files are behind."""
+    fields = Path("/proc/self/status").read_text().split()
+    return 1024 * int(fields[fields.index("RssFile:") + 1])
+
+
+def work(way: str, path: str, threads: int, lengths: list[int]) -> None:
     """Makes the sessions; a line of JSON."""
     optional("qnnrt.importers.onnx" if way.startswith("qnnrt") else "onnxruntime")
     make = MAKERS[way](path, threads)
-    before = private_bytes()
+    before, of_files = private_bytes(), file_bytes()
     kept: list[Run] = []
     rows = []
-    for shape in SHAPES[:count]:
+    for shape in ((1, n) for n in lengths):
         x = np.arange(shape[1], dtype=np.int64).reshape(shape) * 7
         start = time.process_time()
         kept.append(make(shape))
@@ -149,6 +176,7 @@ def work(way: str, path: str, threads: int, count: int) -> None:
             {
                 "seconds": seconds - (time.process_time() - again),
                 "bytes": private_bytes() - before,
+                "shared": file_bytes() - of_files,
                 "y": np.asarray(y).ravel()[:64].tolist(),
             }
         )
@@ -159,8 +187,9 @@ def work(way: str, path: str, threads: int, count: int) -> None:
 # ---- the process that asks
 
 
-def sample(way: str, path: Path, threads: int, count: int) -> list[dict[str, Any]]:
-    command = [sys.executable, __file__, "--work", way, str(path), str(threads), str(count)]
+def sample(way: str, path: Path, threads: int, lengths: list[int]) -> list[dict[str, Any]]:
+    command = [sys.executable, __file__, "--work", way, str(path), str(threads)]
+    command += map(str, lengths)
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return list(json.loads(done.stdout.splitlines()[-1]))
 
@@ -181,44 +210,55 @@ def show(way: str, rounds: list[list[dict[str, Any]]]) -> dict[str, Any]:
         f"{times[i] * 1e3:8.0f} {100 * times[i] / times[0]:5.1f}%"
         for i in shown
     )
-    print(f"{way:22}{text}{sizes[-1] / MIB:11.1f}")
-    return {"way": way, "added_bytes": added, "seconds": times, "all_bytes": sizes[-1]}
+    shared = median(rounds, -1, "shared")
+    print(f"{way:22}{text}{sizes[-1] / MIB:11.1f}{shared / MIB:11.1f}")
+    return {
+        "way": way, "added_bytes": added, "seconds": times, "all_bytes": sizes[-1],
+        "shared_bytes": shared,
+    }  # fmt: skip
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=min(2, len(os.sched_getaffinity(0))))
     parser.add_argument("--folder", type=Path, help="for the file (default: a temporary one)")
+    parser.add_argument("--decoder", type=Path, help="a file of qnnrt.llm.export")
 
 
 def main() -> None:
     from _built_networks import bert
 
     bench = Benchmark("shapes", __doc__, rounds=3, more=arguments)
-    count = 2 if bench.smoke else len(SHAPES)
+    decoder = bench.options.decoder
+    lengths = PREFILL_AND_DECODE if decoder else LENGTHS[: 2 if bench.smoke else None]
+    count = len(lengths)
     if bench.smoke:
         bench.options.rounds = 1
     ways = [w for w in MAKERS if w.startswith("qnnrt") or optional("onnxruntime") is not None]
+    if decoder:
+        ways = [w for w in ways if not w.startswith("qnnrt,")]
     with tempfile.TemporaryDirectory() as temporary:
         path = (bench.options.folder or Path(temporary)) / f"bert{'-tiny' * bench.smoke}.onnx"
+        path = decoder or path
         if not path.exists():
             onnx.save(bert(2, 64, 4, 1000) if bench.smoke else bert(), path)
         found: dict[str, list[list[dict[str, Any]]]] = {way: [] for way in ways}
         for i in range(bench.options.rounds):
             for way in ways[i % len(ways) :] + ways[: i % len(ways)]:
-                found[way].append(sample(way, path, bench.options.threads, count))
-        print(f"{path.stat().st_size / MIB:.0f} MiB, {bench.options.threads} threads")
+                found[way].append(sample(way, path, bench.options.threads, lengths))
+        size = sum(p.stat().st_size for p in path.parent.glob(f"{path.name}*"))
+        print(f"{size / MIB:.0f} MiB, {bench.options.threads} threads")
     for way in ways:
         for i, row in enumerate(found[way][0]):
             expected = np.array(found[ways[-1]][0][i]["y"])
-            same(f"{SHAPES[i]} in {way}", np.array(row["y"]), expected, rtol=2e-3)
+            same(f"{lengths[i]} in {way}", np.array(row["y"]), expected, rtol=2e-3)
     heads = "".join(f"{f'{i}. MiB, of 1st; ms':>30}" for i in SHOWN if i <= count)
-    print(f"{'a shape more':22}{heads}{'all, MiB':>11}")
+    print(f"{'a shape more':22}{heads}{'all, MiB':>11}{'shared':>11}")
     bench.extra["rows"] = [show(way, found[way]) for way in ways]
     bench.finish()
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--work"]:
-        work(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
+        work(sys.argv[2], sys.argv[3], int(sys.argv[4]), list(map(int, sys.argv[5:])))
     else:
         main()

@@ -134,9 +134,14 @@ void RunAllPanels(void (*row)(const float*, size_t, const B*, size_t, const floa
   const size_t nr = Simd().columns, panels = PackedPanels(n);
   constexpr size_t kWorthwhile = 128 * 1024;  // products worth a thread, about 10 microseconds
   const size_t grain = std::max<size_t>(1, kWorthwhile / std::max<size_t>(1, kRowPanels * nr * k));
-  threads.For((panels + kRowPanels - 1) / kRowPanels, grain, [&](size_t begin, size_t end) {
-    RunPanels(row, a, k, n, packed, panel, begin * kRowPanels, std::min(panels, end * kRowPanels),
-              from, c);
+  // As many for each thread: of 18 panels nine each, by threes, and not twelve and six.
+  const size_t all = std::max<size_t>(1, static_cast<size_t>(threads.limit()));
+  const size_t units = std::min(panels, (panels + kRowPanels * all - 1) / (kRowPanels * all) * all);
+  threads.For(units, grain, [&](size_t begin, size_t end) {
+    for (size_t unit = begin; unit < end; ++unit) {
+      RunPanels(row, a, k, n, packed, panel, unit * panels / units, (unit + 1) * panels / units,
+                from, c);
+    }
   });
 }
 
@@ -167,7 +172,7 @@ void MultiplyHalfRow(const float* a, size_t k, size_t n, const Half* packed, con
 }
 
 void MultiplyRows(GemmTile tile, const float* a, size_t lda, size_t rows, float* c, size_t ldc,
-                  const float* next) {
+                  const NextPanel& next) {
   const SimdKernels& simd = Simd();
   const float* from[kMaxTileRows];
   float* to[kMaxTileRows];
@@ -182,15 +187,34 @@ void MultiplyRows(GemmTile tile, const float* a, size_t lda, size_t rows, float*
       from[i] = a + (m + i) * lda;
       to[i] = c + (m + i) * ldc;
     }
-    if (next != nullptr) FetchShare(next, m / simd.rows, tiles, &tile);
+    if (next.data != nullptr) FetchShare(next, m / simd.rows, tiles, &tile);
     simd.gemm(tile);
   }
 }
 
-void MultiplyHalfPanel(const float* a, size_t rows, size_t k, const Half* panel, float* c,
-                       size_t ldc) {
-  constexpr size_t kDepthBlock = 64;  // 8 KiB of floats: they stay in L1 while the rows pass by
-  static const NarrowFloat& half = *NarrowFloatOf(QNN_DATATYPE_FLOAT_16);
+namespace {
+
+// Two rows side by side as two rows of `columns` floats.
+struct WidenPairs {
+  static QNNRT_INLINE void Run(const uint32_t* pairs, size_t count, size_t columns, float* to) {
+    for (size_t i = 0; i < count; ++i, pairs += columns, to += 2 * columns) {
+      uint32_t* even = reinterpret_cast<uint32_t*>(to);
+      uint32_t* odd = even + columns;
+      QNNRT_SIMD
+      for (size_t j = 0; j < columns; ++j) {
+        even[j] = pairs[j] << 16;
+        odd[j] = pairs[j] & 0xffff0000;
+      }
+    }
+  }
+};
+
+// Of a panel of 16-bit floats whose rows [k0, k0 + depth) widen(k0, depth, to) makes floats; k0 is
+// even. What it widens next is fetched meanwhile, also from the panel behind this one.
+template <typename Widen>
+void MultiplyWidened(const float* a, size_t rows, size_t k, const void* panel, float* c, size_t ldc,
+                     const Widen& widen) {
+  constexpr size_t kDepthBlock = 128;  // 16 KiB of floats: they stay in L1 while the rows pass by
   const size_t nr = Simd().columns;
   alignas(64) float wide[kDepthBlock * kMaxTileColumns];
   const float zeros[kMaxTileColumns] = {};
@@ -200,10 +224,32 @@ void MultiplyHalfPanel(const float* a, size_t rows, size_t k, const Half* panel,
   tile.columns = nr;
   for (size_t k0 = 0; k0 == 0 || k0 < k; k0 += kDepthBlock) {
     tile.depth = std::min(kDepthBlock, k - k0);
-    half.widen(&panel[k0 * nr].bits, wide, tile.depth * nr);
+    widen(k0, tile.depth, wide);
     tile.bias = k0 == 0 ? zeros : nullptr;
-    MultiplyRows(tile, a + k0, k, rows, c, ldc);
+    const size_t row_bytes = nr * sizeof(uint16_t);
+    const char* next = static_cast<const char*>(panel) + (k0 + tile.depth) * row_bytes;
+    MultiplyRows(tile, a + k0, k, rows, c, ldc, {next, row_bytes});
   }
+}
+
+}  // namespace
+
+void MultiplyHalfPanel(const float* a, size_t rows, size_t k, const Half* panel, float* c,
+                       size_t ldc) {
+  static const NarrowFloat& half = *NarrowFloatOf(QNN_DATATYPE_FLOAT_16);
+  const size_t nr = Simd().columns;
+  MultiplyWidened(a, rows, k, panel, c, ldc, [&](size_t k0, size_t depth, float* to) {
+    half.widen(&panel[k0 * nr].bits, to, depth * nr);
+  });
+}
+
+void MultiplyBrainPanel(const float* a, size_t rows, size_t k, const uint32_t* panel, float* c,
+                        size_t ldc) {
+  static const auto widen = PickIsa<WidenPairs>();
+  const size_t nr = Simd().columns;
+  MultiplyWidened(a, rows, k, panel, c, ldc, [&](size_t k0, size_t depth, float* to) {
+    widen(panel + k0 / 2 * nr, (depth + 1) / 2, nr, to);
+  });
 }
 
 void RunRow(const GemmShape& shape, size_t first, size_t end, const float* a, float* c) {

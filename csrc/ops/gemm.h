@@ -43,9 +43,12 @@ size_t PackedHalfBytes(size_t k, size_t n);
 void PackHalves(const NarrowMatrix& b, size_t k, size_t n, Half* packed);
 void MultiplyHalfRow(const float* a, size_t k, size_t n, const Half* packed, const float* from,
                      float* c, const Threads& threads);
-// c[rows, columns of the panel] = a[rows, k] x that panel; rows of c are `ldc` apart.
+// c[rows, columns of the panel] = a[rows, k] x that panel, which is widened piece by piece; rows of
+// c are `ldc` apart.
 void MultiplyHalfPanel(const float* a, size_t rows, size_t k, const Half* panel, float* c,
                        size_t ldc);
+void MultiplyBrainPanel(const float* a, size_t rows, size_t k, const uint32_t* panel, float* c,
+                        size_t ldc);
 
 // What the tiles of a product do at once with finished outputs, which would be read again for it.
 struct GemmFinish {
@@ -88,17 +91,23 @@ inline size_t FetchingTiles(size_t rows) {
   return std::max<size_t>(1, whole + (rest >= kFetchingRows ? 1 : 0));
 }
 
-// Has the tile fetch its share, the `index`-th of `tiles`, of a panel with as many rows as its own.
-inline void FetchShare(const float* panel, size_t index, size_t tiles, GemmTile* tile) {
-  tile->ahead_step = (Simd().columns * sizeof(float) + tiles - 1) / tiles;
+// What is fetched during a product: a panel with as many rows as its own, of so many bytes each.
+struct NextPanel {
+  const void* data = nullptr;
+  size_t row_bytes = Simd().columns * sizeof(float);
+};
+
+// Has the tile fetch its share, the `index`-th of `tiles`.
+inline void FetchShare(const NextPanel& next, size_t index, size_t tiles, GemmTile* tile) {
+  tile->ahead_step = (next.row_bytes + tiles - 1) / tiles;
   tile->ahead =
-      reinterpret_cast<const char*>(panel) + index * tile->taps * tile->depth * tile->ahead_step;
+      static_cast<const char*>(next.data) + index * tile->taps * tile->depth * tile->ahead_step;
 }
 
 // Rows of A and of C at equal distances, for a tile whose b, ldb, depth, columns and bias are set;
 // one tap. Fetches the panel `next`, if there is one, meanwhile.
 void MultiplyRows(GemmTile tile, const float* a, size_t lda, size_t rows, float* c, size_t ldc,
-                  const float* next = nullptr);
+                  const NextPanel& next = {});
 
 // Of the taps of a tile, those that are more than zeros for some row.
 struct TapRange {
@@ -209,7 +218,7 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
               } else if (!last) {
                 next = shape.packed + ((p0 + p - slab0) * k + k0 + taps * tile.depth) * nr;
               }
-              if (next != nullptr) FetchShare(next, (m - m0) / mr, tiles, &tile);
+              if (next != nullptr) FetchShare({next}, (m - m0) / mr, tiles, &tile);
             }
             tile.c_offset = n0;
             simd.gemm(tile);

@@ -154,7 +154,8 @@ class _Reading:
     def _binary(self, op: Op, out: Edge) -> Form | None:
         if len(op.inputs) != 2 or op.inputs[0] is None or op.inputs[1] is None:
             return None
-        a, b = self.form(op.inputs[0]), self.form(op.inputs[1])
+        a = self.form(op.inputs[0])
+        b = None if a is None else self.form(op.inputs[1])  # edges above x lead up to the inputs
         if a is None or b is None:
             return None
         fits = [self._fits(e.shape) for e in op.inputs if e is not None and e.data is None]

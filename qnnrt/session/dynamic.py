@@ -442,6 +442,9 @@ class DynamicSession(Session):
             shared = self._states.setdefault(tuple((t.name, t.shape) for t in tensors), own)
         if shared is not own:
             session.bind_state(shared)
+            kept = _core.pool_info()["bytes"]
+            del own  # which is as large as the state, and nobody needs such memory again
+            _core.pool_trim(kept)
 
     def _forget_states(self) -> None:
         """Keep no memory for graphs to come: for who binds the state of each."""

@@ -4,7 +4,6 @@ BFLOAT_16."""
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -115,10 +114,6 @@ def test_what_follows_a_chunk_is_done_to_its_blocks(
     assert np.abs((got - g @ v.T) / room).max() <= 1
 
 
-@pytest.mark.skipif(
-    "avx512_bf16" not in Path("/proc/cpuinfo").read_text(),
-    reason="a processor that does not multiply BFLOAT_16",
-)
 def test_a_row_and_a_chunk_hold_their_weights_once() -> None:
     one, *_ = model(1024, False, 2, False)
     many, *_ = model(1024, False, 2, False, 128)

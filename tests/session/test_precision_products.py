@@ -1,5 +1,5 @@
 """Convolutions by channel and in groups, and recurrent ops, in BFLOAT_16: operands of 8 bits, sums
-of 24, with every set of instructions. Products of FLOAT_16, whose weights stay as they are."""
+of 24, with every set of instructions. Products of 16-bit weights, which stay as they are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from session.test_precision import chain
@@ -47,6 +48,13 @@ SEQUENCES = [(1, 1, 9, 16), (40, 1, 33, 32), (5, 2, 64, 48), (6, 7, 20, 16), (9,
 
 #: Rows, depth and columns of products of FLOAT_16: one row, and chunks by weights of 512 KiB.
 HALVES = [(1, 64, 32), (1, 301, 100), (1, 7, 1), (2, 520, 530), (13, 1031, 257), (128, 600, 444)]
+#: And of BFLOAT_16, where small weights stay, too, and any number of rows.
+BRAINS = [*HALVES, (3, 33, 70), (12, 128, 32), (300, 129, 65)]
+#: What they are stored as, cases, and bits behind the point.
+NARROW: dict[str, tuple[Any, list[tuple[int, int, int]], int]] = {
+    "float16": (np.float16, HALVES, 11),
+    "bfloat16": (ml_dtypes.bfloat16, BRAINS, 8),
+}
 
 
 def run(model: Model, x: np.ndarray, threads: int) -> np.ndarray:
@@ -136,17 +144,19 @@ def test_products_have_operands_of_8_bits_and_sums_of_24(isa: str | None) -> Non
     assert {name: error for name, error in found.items() if error > 1} == {}
 
 
-def worst_half() -> dict[str, float]:
-    """Of each case the largest error over what rounding to 11 bits may leave, and whether the
+def worst_narrow(precision: str) -> dict[str, float]:
+    """Of each case the largest error over what rounding to its bits may leave, and whether the
     weights are there in 16 bits alone."""
     found = {}
-    for i, (m, k, n) in enumerate(HALVES):
+    dtype, cases, bits = NARROW[precision]
+    for i, (m, k, n) in enumerate(cases):
         x, w, b = numbers(i, m, k), numbers(20 + i, k, n), numbers(40 + i, n)
         w[:, ::3] *= 2.0**-20  # below the smallest normal number
         w[0, 0], w[k - 1, n - 1] = 65504, 0
         x[:, 0] = 2.0**-12
-        half = [v.astype(np.float16).astype(np.float64) for v in (x, w, b)]
-        wanted = -(half[0] @ half[1]) + half[2]
+        half = [v.astype(dtype).astype(np.float64) for v in (x, w)]
+        # A bias stays in FLOAT_32 beside products of BFLOAT_16.
+        wanted = -(half[0] @ half[1]) + (b.astype(dtype) if precision == "float16" else b)
         model = chain(
             Node("negative", "ElementWiseNeg", ["x"], ["a"], {}),
             Node("product", "MatMul", ["a", "w", "b"], ["c"], {}),
@@ -154,21 +164,23 @@ def worst_half() -> dict[str, float]:
             x=x.shape, a=x.shape, w=w, b=b, c=wanted.shape, y=wanted.shape,
         )  # fmt: skip
         options = {"share_weights": "nobody"}
-        with qnnrt.Session(model, threads=1 + i % 2, precision="float16", options=options) as s:
+        with qnnrt.Session(model, threads=1 + i % 2, precision=precision, options=options) as s:
             got = -s.run({"x": x})["y"].astype(np.float64)
             packed = s.stats.private_weight_bytes
-        size = k * -(-n // 32) * 32 * 2
+        size = (k + k % 2) * -(-n // 32) * 32 * 2
         assert packed < size + 8192, (m, k, n, packed)
-        found[f"{m} {k} {n}"] = float(np.max(np.abs(got - wanted) / (np.abs(wanted) / 2048 + 3e-5)))
+        room = np.abs(wanted) * 2.0**-bits + 3e-5
+        found[f"{m} {k} {n}"] = float(np.max(np.abs(got - wanted) / room))
     return found
 
 
+@pytest.mark.parametrize("precision", NARROW)
 @pytest.mark.parametrize("isa", ["base", "avx2", "avx512", None])
-def test_weights_of_half_precision_are_multiplied_as_they_are(isa: str | None) -> None:
+def test_weights_of_16_bits_are_multiplied_as_they_are(isa: str | None, precision: str) -> None:
     code = "import json\nfrom session import test_precision_products as t\n"
     sets = {"PYTHONPATH": PATHS} | ({} if isa is None else {"QNNRT_ISA": isa})
-    found = json.loads(printed(f"{code}print(json.dumps(t.worst_half()))", **sets))
-    assert len(found) == len(HALVES)
+    found = json.loads(printed(f"{code}print(json.dumps(t.worst_narrow({precision!r})))", **sets))
+    assert len(found) == len(NARROW[precision][1])
     assert {name: error for name, error in found.items() if error > 1} == {}
 
 

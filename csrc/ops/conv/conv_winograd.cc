@@ -243,7 +243,7 @@ class ConvWinograd final : public Kernel {
       tile.b = b + n0 * depth_;
       tile.columns = std::min(nr, columns_ - n0);
       // What lies behind a panel is read next: another one of this matrix, or the next matrix.
-      MultiplyRows(tile, a, InRow(), count, c + n0, OutRow(), tile.b + depth_ * nr);
+      MultiplyRows(tile, a, InRow(), count, c + n0, OutRow(), {tile.b + depth_ * nr});
     }
   }
 

@@ -13,10 +13,10 @@ namespace {
 // FLOAT_16 that a decoder reads token by token, and in chunks before: no cache holds all of its
 // weights, and one form of them is enough for up to so many rows. Else products in FLOAT_32 of
 // weights that were widened once take less time.
-constexpr size_t kOneOfMany = 512 << 10, kChunk = 128;
+constexpr size_t kOneOfMany = 512 << 10, kChunk = 128;  // a thread's rows, too
 
-// One row is multiplied in FLOAT_32, on any processor; more by instructions for BFLOAT_16, or by
-// weights that are widened for them.
+// One row is multiplied in FLOAT_32, on any processor; more by instructions for BFLOAT_16 where
+// there are such, else by panels of the weights that are widened for all rows.
 class NarrowMatMul final : public Kernel {
  public:
   NarrowMatMul(const Node& node, const MatMulGeometry& g)
@@ -52,8 +52,8 @@ class NarrowMatMul final : public Kernel {
       RunRow(args);
       return {};
     }
-    if (half_) {
-      RunHalves(args);
+    if (widens()) {
+      RunWidened(args);
       return {};
     }
     char* scratch = static_cast<char*>(args.scratch);
@@ -62,18 +62,14 @@ class NarrowMatMul final : public Kernel {
       bias = bias_.Read(args.in[2], 0, g_.n,
                         reinterpret_cast<float*>(scratch + BrainGemmScratch(g_.m, g_.k)));
     }
-    const BrainGemm gemm = {g_.m,
-                            g_.n,
-                            g_.k,
-                            static_cast<const uint16_t*>(args.in[0]),
-                            static_cast<const uint32_t*>(packed_->data()),
-                            bias};
+    const BrainGemm gemm = {g_.m,     g_.n, g_.k, static_cast<const uint16_t*>(args.in[0]),
+                            brains(), bias};
     RunBrainGemm(gemm, scratch, args.threads, [&](const BrainBlock& block) { Store(args, block); });
     return {};
   }
 
   size_t ScratchBytes() const override {
-    if (g_.m > 1 && half_) return a_.narrow() ? RowRoom(g_.m * g_.k) : 0;
+    if (g_.m > 1 && widens()) return a_.narrow() ? RowRoom(g_.m * g_.k) : 0;
     if (g_.m > 1) return BrainGemmScratch(g_.m, g_.k) + (widens_bias() ? RowRoom(g_.n) : 0);
     return (a_.narrow() ? RowRoom(g_.k) : 0) + (widens_bias() ? RowRoom(g_.n) : 0) +
            (out_.narrow() ? RowRoom(g_.n) : 0);
@@ -82,6 +78,7 @@ class NarrowMatMul final : public Kernel {
   size_t WeightBytes() const override { return packed_->size(); }
 
  private:
+  bool widens() const { return half_ || !HasBrainGemm(); }
   bool widens_bias() const { return has_bias_ && bias_.narrow(); }
   static constexpr size_t kMostColumns = 4 * kMaxTileColumns;  // of a block
   static size_t RowRoom(size_t floats) { return ScratchRoom(floats * sizeof(float)); }
@@ -101,16 +98,28 @@ class NarrowMatMul final : public Kernel {
     if (half_) {
       MultiplyHalfRow(a, g_.k, g_.n, halves(), bias, out, args.threads);
     } else {
-      MultiplyBrainRow(a, g_.k, g_.n, static_cast<const uint32_t*>(packed_->data()), bias, out,
-                       args.threads);
+      MultiplyBrainRow(a, g_.k, g_.n, brains(), bias, out, args.threads);
     }
     post_ops_.Apply(args, out, 0, g_.n);
     out_.Store(out, args.out[0], 0, g_.n);
   }
 
   const Half* halves() const { return static_cast<const Half*>(packed_->data()); }
+  const uint32_t* brains() const { return static_cast<const uint32_t*>(packed_->data()); }
 
-  void RunHalves(const ExecArgs& args) const {
+  // Rows [m0, m0 + rows) times a panel.
+  void MultiplyPanel(const float* a, size_t m0, size_t rows, size_t panel, float* c,
+                     size_t ldc) const {
+    const size_t nr = Simd().columns;
+    if (half_) {
+      MultiplyHalfPanel(a + m0 * g_.k, rows, g_.k, halves() + panel * g_.k * nr, c, ldc);
+    } else {
+      const uint32_t* pairs = brains() + panel * ((g_.k + 1) / 2) * nr;
+      MultiplyBrainPanel(a + m0 * g_.k, rows, g_.k, pairs, c, ldc);
+    }
+  }
+
+  void RunWidened(const ExecArgs& args) const {
     constexpr size_t kGrain = 16 * 1024, kWorthwhile = 1024 * 1024;  // floats, products
     const float* a = static_cast<const float*>(args.in[0]);
     if (a_.narrow()) {
@@ -123,17 +132,16 @@ class NarrowMatMul final : public Kernel {
     // Some panels at a time: what is done with a row of results has more to do then.
     constexpr size_t kPanels = kMostColumns / kMaxTileColumns;
     const size_t nr = Simd().columns, panels = PackedPanels(g_.n), ldc = kPanels * nr;
-    const size_t work = std::max<size_t>(1, g_.m * ldc * g_.k);
+    const size_t groups = (panels + kPanels - 1) / kPanels, blocks = (g_.m + kChunk - 1) / kChunk;
+    const size_t work = std::max<size_t>(1, std::min(g_.m, kChunk) * ldc * g_.k);
     args.threads.For(
-        (panels + kPanels - 1) / kPanels, std::max<size_t>(1, kWorthwhile / work),
-        [&](size_t begin, size_t end) {
+        groups * blocks, std::max<size_t>(1, kWorthwhile / work), [&](size_t begin, size_t end) {
           alignas(64) float c[kChunk * kPanels * kMaxTileColumns];
-          for (size_t p = begin * kPanels; p < std::min(panels, end * kPanels); p += kPanels) {
-            const size_t count = std::min(kPanels, panels - p);
-            for (size_t i = 0; i < count; ++i) {
-              MultiplyHalfPanel(a, g_.m, g_.k, halves() + (p + i) * g_.k * nr, c + i * nr, ldc);
-            }
-            const BrainBlock block = {0, g_.m, p * nr, std::min(ldc, g_.n - p * nr), c, ldc};
+          for (size_t unit = begin; unit < end; ++unit) {
+            const size_t m0 = unit % blocks * kChunk, p = unit / blocks * kPanels;
+            const size_t rows = std::min(kChunk, g_.m - m0), count = std::min(kPanels, panels - p);
+            for (size_t i = 0; i < count; ++i) MultiplyPanel(a, m0, rows, p + i, c + i * nr, ldc);
+            const BrainBlock block = {m0, rows, p * nr, std::min(ldc, g_.n - p * nr), c, ldc};
             if (has_bias_) AddBias(args, block);
             Store(args, block);
           }
@@ -183,7 +191,7 @@ Result<KernelPtr> MakeNarrowMatMul(const Node& node, const MatMulGeometry& g,
   };
   const bool half = b.dtype == QNN_DATATYPE_FLOAT_16;
   const bool in_memory = g.m <= kChunk && g.k * g.n * sizeof(Half) >= kOneOfMany;
-  const bool rows = half ? in_memory && stored(a) : a.dtype == b.dtype && HasBrainGemm();
+  const bool rows = half ? in_memory && stored(a) : HasBrainGemm() ? a.dtype == b.dtype : stored(a);
   if (!(g.m == 1 ? stored(a) : rows)) return KernelPtr();
   if (!stored(*node.outputs[0]) || (node.HasInput(2) && !stored(*node.inputs[2])))
     return KernelPtr();

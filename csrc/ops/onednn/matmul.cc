@@ -22,12 +22,11 @@ constexpr int64_t kFewRows = 24, kLargeWeights = 128 * 1024;
 // Bytes of weights that no core's cache holds: one row is at the speed of memory then, of which
 // oneDNN reaches 48 % in FLOAT_32 and 60 % in BFLOAT_16, and the portable kernel 93 % and more.
 // What a decoder reads token by token it has read in chunks before: the portable product of up to
-// 128 rows takes no longer than oneDNN's, from the same packed weights, which are there once then:
-// in FLOAT_32, and in BFLOAT_16 where the processor multiplies them. Matrices of the sizes of a
-// decoder's layers come after one another, so none is in a cache; floats are fetched ahead, which
-// pays for more rows (197 rows, 384 to 1536 and back: 0.94 and 0.92 of oneDNN's time; with fewer
-// terms it takes longer).
-constexpr int64_t kFromMemory = 4 << 20, kOneOfMany = 512 << 10, kChunk = 128;
+// 128 rows takes no longer than oneDNN's, from the same packed weights, which are there once then.
+// Matrices of the sizes of a decoder's layers come after one another, so none is in a cache; floats
+// are fetched ahead, which pays for more rows (197 rows, 384 to 1536 and back: 0.94 and 0.92 of
+// oneDNN's time; with fewer terms it takes longer).
+constexpr int64_t kOneOfMany = 384 << 10, kChunk = 128;
 constexpr int64_t kManyTerms = 384, kLargeChunk = 256;
 // Multiply-adds up to which the portable product of floats by packed weights is level with oneDNN's
 // or ahead of it (up to 128 rows, Zen 4: 0.98 to 1.21 times as fast on one thread, 0.98 to 1.24 on
@@ -56,11 +55,11 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
   const auto product = [](auto begin, auto end) {
     return std::accumulate(begin, end, int64_t{1}, std::multiplies<int64_t>());
   };
-  const bool one_layout = floats || HasBrainGemm();
-  const bool large = depth * columns * (floats ? 4 : 2) >= (one_layout ? kOneOfMany : kFromMemory);
-  const int64_t most_rows = floats && large && depth >= kManyTerms ? kLargeChunk
-                            : one_layout                           ? kChunk
-                                                                   : 1;
+  // oneDNN emulates the instructions where a processor has none for BFLOAT_16, which takes four
+  // times as long as widening (narrow.cc).
+  if (types->in == dnnl_bf16 && !HasBrainGemm()) return KernelPtr();
+  const bool large = depth * columns * (floats ? 4 : 2) >= kOneOfMany;
+  const int64_t most_rows = floats && large && depth >= kManyTerms ? kLargeChunk : kChunk;
   if (weights.is_static() && (floats || types->in == dnnl_bf16) &&
       product(o.weights.begin(), o.weights.end()) == depth * columns &&
       (large || (floats && work <= kSmallWork)) &&
