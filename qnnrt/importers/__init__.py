@@ -13,6 +13,18 @@ from .guard import check_file, importing, name_of
 __all__ = ["Limits", "load"]
 
 
+#: What a file of another kind is to be made into first.
+_TORCH = "; export the network it was made of by torch.onnx.export"
+_INSTEAD = dict.fromkeys((".pt", ".pth", ".pt2", ".pte", ".safetensors"), _TORCH) | {
+    ".pb": "; convert a TensorFlow graph by tf2onnx or to .tflite",
+    ".h5": "; convert a Keras model by tf2onnx or to .tflite",
+    ".keras": "; convert a Keras model by tf2onnx or to .tflite",
+    ".ort": "; take the .onnx file that it was made of",
+    ".lite": "; a TFLite file is called .tflite",
+    ".dlc": "; take the model that it was converted from, or a context binary made of it",
+}
+
+
 def load(
     path: str | os.PathLike[str], **options: Any
 ) -> Model | DynamicModel | ContextBinary | ModelLibrary:
@@ -73,7 +85,7 @@ def load(
     kind = f"{suffix[:20]} models" if suffix else "files without a suffix"
     raise ModelError(
         f"{name_of(path)}: cannot read {kind}; this version reads .onnx, .tflite, .bin (context "
-        "binaries) and .so (model libraries)"
+        f"binaries) and .so (model libraries){_INSTEAD.get(suffix, '')}"
     )
 
 

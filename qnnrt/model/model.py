@@ -118,7 +118,8 @@ class Model:
 
     `inputs` and `outputs` keep the order of the file that the model came from (`source`).
     `state` has the inputs that are one tensor with an output, which the graph updates in place:
-    input -> output; see `set_state`.
+    input -> output; see `set_state`. `initial` has what such inputs hold before the first run,
+    where it is not zeros: real ones, of an input with an encoding.
     `byte_activations`: products of floats with constant weights of 4 or 8 bits may round the floats
     to 8 bits, as an ONNX file says where all such products are `MatMulNBits` of `accuracy_level` 4.
     """
@@ -130,6 +131,7 @@ class Model:
     outputs: list[str] = field(default_factory=list)
     source: str | None = None
     state: dict[str, str] = field(default_factory=dict)
+    initial: dict[str, np.ndarray] = field(default_factory=dict)
     byte_activations: bool = False
     _mapped: list[MappedFile] = field(default_factory=list, repr=False, compare=False)
     _consumed: bool = field(default=False, repr=False, compare=False)
@@ -201,6 +203,15 @@ class Model:
         for output, count in Counter(state.values()).items():
             if count > 1:
                 yield f"output {output!r} is the new value of {count} states"
+        for name in state:
+            first, t = self.initial.get(name), self.tensors.get(name)
+            if first is None or t is None:
+                continue
+            if first.shape != tuple(t.shape) or first.dtype != t.dtype:
+                yield (
+                    f"state {t} holds {first.dtype}{list(first.shape)} at first: shape and type "
+                    "differ"
+                )
 
     # ---- reading -----------------------------------------------------------------------------
 

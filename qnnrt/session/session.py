@@ -42,7 +42,8 @@ class Session(SessionBase):
     Attributes:
         inputs, outputs: name -> ``BoundTensor``, in the model's order; bound to shared buffers of
             their own from the start.
-        state: likewise what the graph updates in place (``Model.set_state``): zeros at first.
+        state: likewise what the graph updates in place (``Model.set_state``): ``Model.initial`` or
+            zeros at first, real ones where it has an encoding.
         backend, context, graph: the QNN objects underneath.
         model: what it runs.
         io: how tensors are bound: "memhandle", "raw" or "scratch", or "mixed" when they differ;
@@ -156,6 +157,9 @@ class Session(SessionBase):
 
     def _end(self) -> None:
         """What comes when the graph is there."""
+        for t in self.state.values():
+            if (first := self._first(t)) is not None:  # its memory is zeros
+                t._memory()[...] = first
         self._async_runs = AsyncRuns(self._runner, self.backend, self._options.queue_depth)
         self._feeds = Feeds(self.inputs, self.outputs, self.strict, self._counters)
         self.context._adopt(self)
@@ -214,8 +218,8 @@ class Session(SessionBase):
         self._policy.set_scratch(self.graph, memory)
 
     def reset_state(self) -> None:
-        """Let the next run start afresh: zero ``state``, and what nodes such as Lstm keep between
-        runs. Waits for a run in flight.
+        """Let the next run start afresh: ``state`` holds what it did at first, and nodes such as
+        Lstm forget what they keep between runs. Waits for a run in flight.
 
         Raises:
             GraphError: 1000, the backend is not qnnrt's own, and the session has no ``state``.
@@ -224,7 +228,22 @@ class Session(SessionBase):
         if not self.state or self.backend.library.has_extensions:
             self.graph.reset_state()
         for t in self.state.values():
-            t.array[...] = 0
+            first = self._first(t)
+            t.array[...] = 0 if first is None else first
+
+    def _first(self, t: BoundTensor) -> np.ndarray | None:
+        """What a state holds before the first run; None for zeros."""
+        given = self._initial.get(t.name)
+        if given is not None:
+            return given.reshape(t.shape)
+        q = t.quantization
+        if q is None or not np.any(q.offset):
+            return None
+        zero = -np.asarray(q.offset, np.int64)  # a real one
+        if q.axis is not None and zero.size > 1:
+            zero = zero.reshape([-1 if i == q.axis else 1 for i in range(len(t.shape))])
+        limits = np.iinfo(t.dtype)
+        return np.clip(zero, limits.min, limits.max).astype(t.dtype)
 
     def bind_state(self, source: Session | Mapping[str, Any]) -> None:
         """Use the memory of another session's ``state``, or other memory, from now on. Two runs

@@ -9,6 +9,8 @@ from os import PathLike
 from types import MappingProxyType
 from typing import Any, Final
 
+import numpy as np
+
 from .._native import _core
 from ..errors import CopyError, GraphError
 from ..importers import load
@@ -42,6 +44,8 @@ class SessionBase(_core.Runnable):
     model: Model | DynamicModel | ContextBinary | ModelLibrary
     inputs: Mapping[str, BoundTensor]
     outputs: Mapping[str, BoundTensor]
+    #: What states hold at first that is not zeros, as ``Model.initial``.
+    _initial: Mapping[str, np.ndarray] = MappingProxyType({})
 
     def _begin(
         self,
@@ -90,6 +94,7 @@ class SessionBase(_core.Runnable):
         """A graph out of a model."""
         self._options.refuse_graph()
         self._policy.check_model(model)
+        self._initial = {name: model.initial[name] for name in model.state if name in model.initial}
         names = [
             *(n for n in model.inputs if n not in model.state),
             *model.state,

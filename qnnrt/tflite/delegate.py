@@ -150,6 +150,8 @@ class QnnDelegate:
         """Why this backend does not take an operator; None where it does."""
         if self._ops is None:
             self._ops = frozenset(self.backend.supported_ops)
+        if parts.variable(operator) is not None:
+            return "resource variables stay with the interpreter"
         inputs = [
             i
             for i in dict.fromkeys(operator.inputs)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import ClosedError
 from ..importers.tflite.schema import SignatureInfo, read
+from ..importers.tflite.values import Key
 from ..qnn.backend import Backend
 from ..session import Copy
 from .delegate import QnnDelegate, log
@@ -27,7 +28,8 @@ class Interpreter:
     """A .tflite file, ready to be run after ``allocate_tensors()``.
 
     Operators run on qnnrt's cpu backend, those that a delegate takes on its backend. State of
-    recurrent operators lasts from run to run.
+    recurrent operators and resource variables last from run to run; a delegate takes none of the
+    latter.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Interpreter:
         name = os.path.basename(file.where) if model_path is not None else "the model"
         # Of its own, since its lines about each graph are not what this logs.
         self._cpu = Backend.open("cpu", log_level="warning")
+        variables: dict[Key, np.ndarray] = {}
         self._graphs = [
             Subgraph(
                 file,
@@ -70,6 +73,7 @@ class Interpreter:
                 digest,
                 self._cpu,
                 num_threads,
+                variables,
             )
             for g in file.subgraphs
         ]
@@ -170,7 +174,8 @@ class Interpreter:
         graph.resize(input_index, shape)
 
     def reset_all_variables(self) -> None:
-        """State of recurrent operators starts from zeros again."""
+        """State of recurrent operators starts from zeros again. What resource variables hold stays,
+        as in TFLite: a new interpreter begins with their first values."""
         self._graph.reset_variables()
 
     # ---- tensors

@@ -32,6 +32,7 @@ def partitions(
     operators: Sequence[OperatorInfo],
     known: Set[int],
     takes: Callable[[OperatorInfo], bool],
+    variable: Callable[[OperatorInfo], object] = lambda _: None,
 ) -> list[Partition]:
     """Operators in as few subsets of one kind as their order allows, ready to run one by one.
 
@@ -42,7 +43,10 @@ def partitions(
         operators: those that are left to be run, in execution order.
         known: constants.
         takes: whether the delegate takes an operator.
+        variable: the resource variable that an operator reads or assigns, None for none.
     """
+    waits = _waits(operators, variable)
+    done: set[int] = set()
     # A variable has a value before any operator runs.
     missing = {
         i
@@ -61,10 +65,12 @@ def partitions(
             rest: list[OperatorInfo] = []
             for operator in left:
                 ready = missing.isdisjoint(operator.inputs)
+                ready = ready and waits.get(operator.index, done) <= done
                 if ready and kind in (None, takes(operator)):
                     kind = takes(operator)
                     chosen.append(operator)
                     missing.difference_update(operator.outputs)
+                    done.add(operator.index)
                     grew = True
                 else:
                     rest.append(operator)
@@ -79,6 +85,26 @@ def partitions(
     for part in found:
         part.inputs, part.outputs = _edges(graph, part, found, known)
     return found
+
+
+def _waits(
+    operators: Sequence[OperatorInfo], variable: Callable[[OperatorInfo], object]
+) -> dict[int, set[int]]:
+    """Operator on a variable -> those before it that it has to stay behind."""
+    waits: dict[int, set[int]] = {}
+    read: dict[object, set[int]] = {}  # since the last assignment
+    assigned: dict[object, set[int]] = {}
+    for operator in operators:
+        key = variable(operator)
+        if key is None:
+            continue
+        waits[operator.index] = set(assigned.get(key, ()))
+        if operator.op == "ASSIGN_VARIABLE":
+            waits[operator.index] |= read.pop(key, set())
+            assigned[key] = {operator.index}
+        else:
+            read.setdefault(key, set()).add(operator.index)
+    return waits
 
 
 def _edges(

@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import UnsupportedOpError
 from ..importers.tflite.parts import Parts, tensor_name
 from ..importers.tflite.schema import OPERATORS, FileInfo, OperatorInfo, SubgraphInfo
+from ..importers.tflite.values import Key
 from ..qnn.backend import Backend
 from ..session import BoundTensor, Copy, Session
 from .delegate import QnnDelegate
@@ -33,6 +34,7 @@ class Subgraph:
         digest: str,
         cpu: Backend,
         threads: int | None,
+        variables: dict[Key, np.ndarray],
     ) -> None:
         self.file = file
         self.graph = graph
@@ -40,6 +42,7 @@ class Subgraph:
         self.digest = digest  # of the file
         self.cpu = cpu
         self.threads = threads
+        self.variables = variables  # resource variables, of all subgraphs
         # As the file was saved with; 1 for what it leaves open altogether.
         self.sizes = {i: tuple(max(d, 1) for d in graph.tensors[i].shape) for i in graph.inputs}
         self.custom: dict[int, TfLiteCustomAllocation] = {}
@@ -215,7 +218,8 @@ class Subgraph:
         parts = self.parts
         left = [op for op in self.graph.operators if not parts.folds(op)]
         taken = self._taken(left)
-        found = partitions(self.graph, left, parts.constants.keys(), lambda op: op.index in taken)
+        known = parts.constants.keys() | parts.variables.keys()
+        found = partitions(self.graph, left, known, lambda op: op.index in taken, parts.variable)
         if self.delegate is not None:
             self._report(self.delegate, found)
         try:
@@ -278,6 +282,8 @@ class Subgraph:
         for part, session in self._plan:
             for i in (*part.inputs, *part.outputs):
                 self._bind_one(part, session, i)
+            for name, state in session.state.items():
+                self._bind_variable(self.parts.variable_of(name), state)
             run: Callable[[], object] = session.run
             if part.delegated and self.delegate is not None:
                 run = partial(self._run_delegated, self.delegate, part, session)
@@ -297,6 +303,12 @@ class Subgraph:
             self.delegate.say(
                 "info", f"Tensor {index} is successfully registered to shared memory."
             )
+
+    def _bind_variable(self, key: Key, state: BoundTensor) -> None:
+        if key not in self.variables:
+            self.variables[key] = _aligned(state.shape, state.dtype)
+            self.variables[key][...] = state.array
+        state.bind(self.variables[key])
 
     def _run_delegated(self, delegate: QnnDelegate, part: Partition, session: Session) -> None:
         options = delegate.options
@@ -332,9 +344,10 @@ class Subgraph:
             run()
 
     def reset_variables(self) -> None:
-        """State starts from zeros again."""
+        """State of recurrent operators starts from zeros again; resource variables stay, as in
+        TFLite."""
         for _, session in self._plan:
-            session.reset_state()
+            session.graph.reset_state()
             for state, _ in _states(session):
                 state.array[...] = 0
 

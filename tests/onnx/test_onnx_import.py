@@ -406,3 +406,21 @@ def test_external_data_has_one_place(tmp_path: Path) -> None:
     path.write_bytes(proto.SerializeToString())
     with pytest.raises(ModelError, match="said twice"):
         qnnrt.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("net.pt2", "cannot read .pt2 models.*by torch.onnx.export"),
+        ("net.dlc", "cannot read .dlc models.*a context binary made of it"),
+        ("net.LITE", "cannot read .lite models.*called .tflite"),
+        ("net.xyz", r"cannot read .xyz models.*\(model libraries\)$"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused_with_what_to_do(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"PK")
+    with pytest.raises(ModelError, match=text):
+        qnnrt.load(path)

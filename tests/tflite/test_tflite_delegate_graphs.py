@@ -29,11 +29,14 @@ F32 = np.float32
 #: Operators that the delegate leaves to the CPU: their results are constants, or they have none of
 #: QNN's operations, or their parameters hold pointers.
 LEFT = {
-    "BROADCAST_ARGS", "BUCKETIZE", "DYNAMIC_UPDATE_SLICE", "FAKE_QUANT", "FILL", "RANGE", "RANK",
-    "REVERSE_SEQUENCE", "SHAPE", "ZEROS_LIKE",
+    "BROADCAST_ARGS", "BUCKETIZE", "DILATE", "DYNAMIC_UPDATE_SLICE", "FAKE_QUANT", "FILL", "RANGE",
+    "RANK", "REVERSE_SEQUENCE", "SHAPE", "STABLEHLO_PAD", "ZEROS_LIKE",
 }  # fmt: skip
 #: Tensors whose size depends on data are refused by the runtime before it asks the delegate.
-DYNAMIC = {"SEGMENT_SUM"}
+DYNAMIC = {
+    "SEGMENT_SUM", "UNSORTED_SEGMENT_MAX", "UNSORTED_SEGMENT_MIN", "UNSORTED_SEGMENT_PROD",
+    "UNSORTED_SEGMENT_SUM",
+}  # fmt: skip
 BY_OP: dict[str, list[Case]] = {}
 for _case in tflite_cases.cases():
     BY_OP.setdefault(_case.op, []).append(_case)

@@ -345,7 +345,7 @@ def test_every_operator_without_a_counterpart_is_listed_with_its_reason() -> Non
     x = b.input((2, 3))
     (y,) = b.op("CUSTOM", [x], [((2, 3), F32)], custom="MyOp")
     (z,) = b.op("EXP", [y], [((2, 3), F32)])
-    (u,) = b.op("CALL_ONCE", [z], [((2, 3), F32)])
+    (u,) = b.op("STABLEHLO_WHILE", [z], [((2, 3), F32)])
     (v,) = b.op("UNIQUE", [x], [((2, 3), F32)])
     b.output(u, v)
     with pytest.raises(UnsupportedOpError) as info:
@@ -353,7 +353,7 @@ def test_every_operator_without_a_counterpart_is_listed_with_its_reason() -> Non
     found = [(n.name, n.op, n.reason.split(":")[0]) for n in info.value.nodes]
     assert [f[:2] for f in found] == [
         ("CUSTOM_0", "CUSTOM 'MyOp'"),
-        ("CALL_ONCE_2", "CALL_ONCE"),
+        ("STABLEHLO_WHILE_2", "STABLEHLO_WHILE"),
         ("UNIQUE_3", "UNIQUE"),
     ]
     assert found[1][2] == "control flow"

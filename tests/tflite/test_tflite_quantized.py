@@ -52,7 +52,8 @@ NO_KERNEL = {
 NEVER = {
     "ADD_N", "ATAN2", "BUCKETIZE", "CEIL", "CONV_3D_TRANSPOSE", "COS", "CUMSUM", "FLOOR",
     "L2_POOL_2D", "LOCAL_RESPONSE_NORMALIZATION", "POW", "ROUND", "SEGMENT_SUM", "SIGN", "SIN",
-    "SQUARE",
+    "SQUARE", "UNSORTED_SEGMENT_MAX", "UNSORTED_SEGMENT_MIN", "UNSORTED_SEGMENT_PROD",
+    "UNSORTED_SEGMENT_SUM",
 }  # fmt: skip
 #: LiteRT's kernels take the integers as they are, or fill with the integer 0.
 PLAIN_INTEGERS = {

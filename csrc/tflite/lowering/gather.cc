@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "tflite/lowering/lowering.h"
@@ -127,6 +128,55 @@ void SegmentSum(Node& n) {
   const Value at =
       n.Constant({static_cast<uint32_t>(ids.size()), 1}, QNN_DATATYPE_INT_32, narrow.data());
   n.Set(0, Scattered(n, dims, at, x));
+}
+
+// What a segment without rows holds.
+Value Neutral(Node& n, const Dims& dims, Qnn_DataType_t type) {
+  const bool least = n.Is("UNSORTED_SEGMENT_MAX") || n.Is("UNSORTED_SEGMENT_MIN");
+  const int one = n.Is("UNSORTED_SEGMENT_PROD") ? 1 : 0;
+  if (type == QNN_DATATYPE_FLOAT_32) {
+    const float value = least ? std::numeric_limits<float>::lowest() : static_cast<float>(one);
+    return n.Filled(dims, type, &value, "the empty segments");
+  }
+  if (type != QNN_DATATYPE_INT_32) Unsupported("segments of %s", TypeName(type).c_str());
+  const int32_t value = least ? INT32_MIN : one;
+  return n.Filled(dims, type, &value, "the empty segments");
+}
+
+// Numbers in the opposite order, the least and the greatest one exchanged: -x or -1 - x.
+Value Opposite(Node& n, const Value& x) {
+  if (n.floating(x)) return n.Op("ElementWiseNeg", {x}, x.dims);
+  return n.Nary("ElementWiseSubtract", {n.Scalar(-1, x), x});
+}
+
+// Rows with a negative number belong to no segment: they go to one more, which is cut off.
+void UnsortedSegment(Node& n) {
+  Value x = n.In(0), ids = n.In(1);
+  const int64_t count = n.Int(2, "the number of segments");
+  const bool fits = ids.rank() >= 1 && ids.rank() <= x.rank() &&
+                    std::equal(ids.dims.begin(), ids.dims.end(), x.dims.begin());
+  if (!fits || count < 1 || count >= INT32_MAX)
+    Damaged("%lld segments of %s by numbers %s", static_cast<long long>(count),
+            Text(x.dims).c_str(), Text(ids.dims).c_str());
+  const uint32_t rows = Dim(static_cast<int64_t>(Elements(ids.dims)));
+  Dims flat(x.dims.begin() + ids.rank(), x.dims.end());
+  flat.insert(flat.begin(), rows);
+  x = n.Reshape(x, flat);
+  ids = n.Reshape(Index(n, ids), {rows, 1});
+  const int32_t last = static_cast<int32_t>(count);
+  const Value none = n.Constant({1, 1}, QNN_DATATYPE_INT_32, &last);
+  ids = n.Select(n.Compare("ElementWiseLess", {ids, n.Scalar(0, ids)}), none, ids);
+  Dims dims = flat;
+  dims[0] = Dim(count + 1);
+  const bool least = n.Is("UNSORTED_SEGMENT_MIN");
+  const uint32_t reduction = n.Is("UNSORTED_SEGMENT_SUM")    ? 1
+                             : n.Is("UNSORTED_SEGMENT_PROD") ? 2
+                                                             : 3;
+  const Value empty = Neutral(n, dims, n.type(x));
+  if (least) x = Opposite(n, x);
+  Value made = n.Op("ScatterNd", {empty, ids, x}, dims, {U32("reduction", reduction)});
+  made = CutAlong(n, made, 0, 0, count);
+  n.Set(0, least ? Opposite(n, made) : made);
 }
 
 // Values at some indices, one other value everywhere else.
@@ -377,6 +427,10 @@ std::vector<Operator> GatherOperators() {
       {125, "SEGMENT_SUM", SegmentSum, "ScatterNd", "", floats, none, "constant segment ids"},
       {151, "DYNAMIC_UPDATE_SLICE", DynamicUpdateSlice, "Concat, StridedSlice", "", own, none,
        "constant start"},
+      {153, "UNSORTED_SEGMENT_PROD", UnsortedSegment, "ScatterNd", "", floats, none},
+      {154, "UNSORTED_SEGMENT_MAX", UnsortedSegment, "ScatterNd", "", floats, none},
+      {155, "UNSORTED_SEGMENT_SUM", UnsortedSegment, "ScatterNd", "", floats, none},
+      {157, "UNSORTED_SEGMENT_MIN", UnsortedSegment, "ScatterNd", "", floats, none},
   };
 }
 

@@ -193,13 +193,17 @@ std::vector<uint32_t> PadsOfAll(Node& n, const Value& x) {
   return PadAmounts(n, 1, x.rank(), "padding");
 }
 
+double PaddingValue(Node& n, int i) {
+  n.NeedConstant(i, "the padding's value");
+  return n.Element(n.In(i), "the padding's value");
+}
+
 void Pad(Node& n) {
   const Value x = n.In(0);
   const std::vector<uint32_t> pads = PadsOfAll(n, x);
   double value = 0;
   if (n.Is("PADV2")) {
-    n.NeedConstant(2, "the padding's value");
-    value = n.Element(n.In(2), "the padding's value");
+    value = PaddingValue(n, 2);
   }
   n.Set(0, Padded(n, x, pads, value));
 }
@@ -220,6 +224,61 @@ void MirrorPad(Node& n) {
   n.Set(0, any ? n.Op("Pad", {x}, dims,
                       {U32("scheme", reflect ? 2 : 1), U32s("pad_amount", pads, {x.rank(), 2})})
                : x);
+}
+
+// `steps[d] - 1` elements of `value` between any two along dimension d.
+Value Spread(Node& n, Value x, const std::vector<int64_t>& steps, double value) {
+  for (uint32_t d = 0; d < x.rank(); ++d) {
+    if (steps[d] < 1) Damaged("a step of %lld", static_cast<long long>(steps[d]));
+    const uint32_t size = x.dims[d];
+    if (steps[d] == 1 || size <= 1) continue;
+    const uint32_t step = Dim(steps[d]);
+    Dims dims = x.dims;
+    dims[d] = Dim(int64_t{size} * step);
+    const auto before = static_cast<int64_t>(Elements({x.dims.begin(), x.dims.begin() + d}));
+    const auto behind = static_cast<int64_t>(Elements({x.dims.begin() + d + 1, x.dims.end()}));
+    const Value apart = n.Reshape(x, {Dim(before * size), 1, Dim(behind)});
+    x = n.Reshape(Padded(n, apart, {0, 0, 0, step - 1, 0, 0}, value), dims);
+    x = CutAlong(n, x, d, 0, int64_t{size - 1} * step + 1);
+  }
+  return x;
+}
+
+void Dilate(Node& n) {
+  const Value x = n.In(0);
+  const std::vector<int64_t> steps = n.Ints(1, "the dilations");
+  if (steps.size() != x.rank()) Damaged("%zu dilations of %s", steps.size(), Text(x.dims).c_str());
+  n.Set(0, Spread(n, x, steps, PaddingValue(n, 2)));
+}
+
+// Elements between any two, then some before and behind; fewer than none are cut off.
+void StablehloPad(Node& n) {
+  Value x = n.In(0);
+  const auto low = n.List<int64_t>("EdgePaddingLow"), high = n.List<int64_t>("EdgePaddingHigh");
+  std::vector<int64_t> steps = n.List<int64_t>("InteriorPadding");
+  const size_t rank = x.rank();
+  if (low.size() != rank || high.size() != rank || steps.size() != rank)
+    Damaged("padding of %zu, %zu and %zu dimensions of %s", low.size(), high.size(), steps.size(),
+            Text(x.dims).c_str());
+  for (int64_t& step : steps) {
+    if (step < 0 || step > INT32_MAX) Damaged("padding of %lld", static_cast<long long>(step));
+    ++step;
+  }
+  const double value = PaddingValue(n, 1);
+  x = Spread(n, x, steps, value);
+  std::vector<Range> kept;
+  std::vector<uint32_t> pads;
+  for (size_t d = 0; d < rank; ++d) {
+    const int64_t size = x.dims[d];
+    if (std::max(std::abs(low[d]), std::abs(high[d])) > INT32_MAX ||
+        std::min<int64_t>(low[d], 0) + std::min<int64_t>(high[d], 0) + size < 1)
+      Damaged("padding of %lld and %lld beside %lld", static_cast<long long>(low[d]),
+              static_cast<long long>(high[d]), static_cast<long long>(size));
+    kept.push_back({std::max<int64_t>(-low[d], 0), size + std::min<int64_t>(high[d], 0), 1});
+    pads.push_back(Dim(std::max<int64_t>(low[d], 0)));
+    pads.push_back(Dim(std::max<int64_t>(high[d], 0)));
+  }
+  n.Set(0, Padded(n, Cut(n, x, kept), pads, value));
 }
 
 void SpaceToDepth(Node& n) {
@@ -300,6 +359,9 @@ std::vector<Operator> SlicePadOperators() {
       {65, "SLICE", Slice, "StridedSlice"},
       {100, "MIRROR_PAD", MirrorPad, "Pad", "MirrorPadOptions"},
       {105, "REVERSE_V2", Reverse, "StridedSlice"},
+      {195, "STABLEHLO_PAD", StablehloPad, "Pad, StridedSlice", "StablehloPadOptions",
+       Fixed::kFloats, Delegated::kNone},
+      {203, "DILATE", Dilate, "Pad, StridedSlice", "", Fixed::kFloats, Delegated::kNone},
   };
 }
 

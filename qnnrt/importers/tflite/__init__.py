@@ -27,13 +27,14 @@ from .native import TABLE
 from .reasons import reason_for
 from .schema import OPERATORS, FileInfo, SignatureInfo, SubgraphInfo, read
 from .types import TensorInfo
+from .variables import TABLE as VARIABLES
 
 __all__ = ["load", "refused_ops", "supported_ops"]
 
 
 def supported_ops() -> dict[str, tuple[str, str]]:
     """Builtin operator -> the QNN operations that it becomes, and its limits ("" for none)."""
-    mapped = TABLE | CONTROL
+    mapped = TABLE | CONTROL | VARIABLES
     return {op: (mapped[op].to, mapped[op].note) for op in sorted(mapped)}
 
 
@@ -41,7 +42,7 @@ def refused_ops() -> dict[str, str]:
     """Every other builtin operator that the schema names -> why it is refused."""
     return {
         op: reason_for(op) or ""
-        for op in sorted(set(OPERATORS.values()) - set(TABLE) - set(CONTROL))
+        for op in sorted(set(OPERATORS.values()) - set(TABLE | CONTROL | VARIABLES))
     }
 
 
@@ -67,7 +68,8 @@ def load(
       the dict) whatever is fed: it is a `DynamicModel` then. Not with ``variables="io"``.
     - `variables`: what becomes of state that recurrent operators keep between runs. ``"reset"``:
       every run starts from zeros, as after ``reset_all_variables``. ``"io"``: each variable
-      tensor is an input under its name, and an output with ``.next`` behind it.
+      tensor is an input under its name, and an output with ``.next`` behind it. Resource
+      variables (VAR_HANDLE) are `state` of the model under ``"reset"``: runs update them in place.
     - `quantized_io`: a float input that is quantized first, and a float output that is dequantized
       last, is a fixed-point tensor with its `quantization`.
 
@@ -161,11 +163,16 @@ def _model(
         lowering.run_needed()
     if lowering.unsupported:
         raise UnsupportedOpError(lowering.unsupported, file.where)
-    if not graph.outputs:
+    pairs = lowering.end()
+    if not graph.outputs and not pairs:
         raise ModelError(f"{lowering.where}: subgraph {graph.index} has no output")
     names = names_of(lowering, graph.outputs, entry.outputs if entry else {}, lowering.used)
     title = _title(graph, entry)
-    return model_of(lowering, given, names, title, quantized_io=quantized_io)
+    model = model_of(lowering, given, names, title, quantized_io=quantized_io)
+    model.initial = lowering.first()
+    if variables != "io":
+        model.set_state(pairs)
+    return model
 
 
 def _entry(file: FileInfo, key: str | None) -> tuple[SubgraphInfo, SignatureInfo | None]:

@@ -12,11 +12,12 @@ from ..budget import Budget
 from ..encodings import same
 from ..graph import Edge, Op, physical
 from .native import Mapping
-from .refusal import Damaged, Unsupported
+from .refusal import Damaged, RefusedInside, Unsupported
 from .schema import FileInfo, SubgraphInfo
 from .values import Builder, TfliteNode, Value
+from .variables import Variables
 
-__all__ = ["TABLE", "RefusedInside", "lower"]
+__all__ = ["TABLE", "lower"]
 
 #: BuiltinOperator -> how it is lowered.
 TABLE: dict[str, Mapping] = {
@@ -48,6 +49,7 @@ class Lowering(Protocol):
     file: FileInfo
     running: list[int]
     unsupported: list[UnsupportedNode]
+    variables: Variables
 
     def inside(
         self, graph: SubgraphInfo, given: dict[int, Value]
@@ -58,14 +60,11 @@ class Lowering(Protocol):
     def tensor(self, index: int) -> Value | None: ...
 
 
-class RefusedInside(Exception):
-    """An operator of a subgraph was refused, and its refusal noted."""
-
-
 def lower(c: Lowering, node: TfliteNode) -> list[Value | None]:
     options, given = node.info.options, node.inputs
-    for i, tensor in enumerate(node.tensors):
-        if tensor is not None and tensor.dtype is None:
+    for i, (tensor, value) in enumerate(zip(node.tensors, given, strict=True)):
+        handle = value is not None and value.variable is not None
+        if tensor is not None and tensor.dtype is None and not handle:
             raise Unsupported(f"input {i} is {tensor.type}, an element type that QNN does not have")
     values = [v for v in given if v is not None]
     if len(values) != len(given):
@@ -86,7 +85,16 @@ def lower(c: Lowering, node: TfliteNode) -> list[Value | None]:
     taken = _boolean(values[:1])
     if taken.data is not None:
         return [*_run(c, branches[0 if taken.data.reshape(-1)[0] else 1], values[1:])]
-    results = [_run(c, branch, values[1:]) for branch in branches]
+    before, results, held = c.variables.values(), [], []
+    for branch in branches:
+        c.variables.go_back(before)
+        results.append(_run(c, branch, values[1:]))
+        held.append(c.variables.values())
+    for variable, a in held[1].items():  # what the first branch has seen the second knows, too
+        first, second = held[0].get(variable) or variable.start, a or variable.start
+        if first is not None and second is not None and first is not second:
+            second = _either(c, taken, first, second)
+        variable.now = second
     return [_either(c, taken, a, b) for a, b in zip(*results, strict=True)]
 
 
@@ -104,6 +112,10 @@ def _known(values: list[Value]) -> bool:
 
 
 def _either(c: Lowering, condition: Value, a: Value, b: Value) -> Value:
+    if a.variable is not None or b.variable is not None:
+        if a.variable is not b.variable:
+            raise Unsupported("control flow: the data decide which variable it is")
+        return a
     if a.shape != b.shape or a.dtype != b.dtype or not same(a.quantization, b.quantization):
         raise Unsupported(
             f"control flow: the data decide, and its branches give {a.dtype.name}{list(a.shape)} "
@@ -152,6 +164,8 @@ def _check(graph: SubgraphInfo, values: list[Value]) -> None:
         raise Unsupported(f"control flow: subgraph {graph.index} has state of its own")
     for i, value in zip(graph.inputs, values, strict=True):
         tensor = graph.tensors[i]
+        if value.variable is not None and tensor.type == "resource":
+            continue
         if tensor.dtype != value.dtype:
             raise Damaged(
                 f"input {tensor.name!r} of subgraph {graph.index} is {tensor.type}; it is given "

@@ -16,10 +16,10 @@ from ..budget import Budget, Limits
 from ..encodings import decode
 from ..graph import Edge, Op, physical, unique
 from ..guard import shortened
-from . import control_flow, fold, native, spectrum
+from . import control_flow, fold, native, spectrum, variables
 from .native import TABLE
 from .reasons import CONTROL, reason_for
-from .refusal import Damaged, Unsupported, WrongType
+from .refusal import Damaged, RefusedInside, Unsupported, WrongType
 from .schema import FileInfo, OperatorInfo, SubgraphInfo
 from .spectrum import COMPLEX
 from .types import TensorInfo
@@ -63,6 +63,7 @@ class Lowering:
         self.used: dict[str, int] = {}  # names of inputs and outputs, as unique() counts them
         self.state_inputs: list[Edge] = []
         self.state_outputs: list[tuple[str, Value]] = []
+        self.variables = variables.Variables(file)
         self._states: dict[int, str] = {}  # variable tensor -> name of its input
         self._floats: dict[Value, Value] = {}
         self.running = [graph.index]  # and the subgraphs around it
@@ -98,6 +99,7 @@ class Lowering:
             changes = self.states == "io" and any(
                 i >= 0 and self.graph.tensors[i].variable for i in operator.inputs
             )
+            changes = changes or self.variables.changes(operator)
             if changes or not wanted.isdisjoint(operator.outputs):
                 wanted.update(operator.inputs)
                 kept.append(operator)
@@ -170,6 +172,24 @@ class Lowering:
         self.state_inputs.append(edge)
         return Value(shape, tensor.dtype, edge, None, tensor.encoding)
 
+    def end(self) -> dict[str, str]:
+        """Let variables be outputs as they are behind the last operator; input -> output."""
+        pairs = {}
+        for v in self.variables.all.values():
+            if v.start is not None and v.start.edge is not None:
+                old = v.start.edge.name
+                pairs[old] = unique(f"{old}.next", self.used)
+                self.state_outputs.append((pairs[old], v.now or v.start))
+        return pairs
+
+    def first(self) -> dict[str, np.ndarray]:
+        """What variables hold before the first run, by input; zeros are left out."""
+        return {
+            v.start.edge.name: np.array(v.first.reshape(v.start.edge.shape))
+            for v in self.variables.all.values()
+            if v.first is not None and v.start is not None and v.start.edge is not None
+        }
+
     # ---- operators ---------------------------------------------------------------------------
 
     def operator(self, info: OperatorInfo) -> None:
@@ -183,7 +203,7 @@ class Lowering:
         values = [None if i < 0 else self._input(i, info) for i in info.inputs]
         tensors = [None if i < 0 else self.graph.tensors[i] for i in info.inputs]
         node = TfliteNode(info, values, tensors, outputs)
-        if not outputs:
+        if not outputs and not self.variables.changes(info):
             raise self._wrong(node, "it has no output")
         guessing = not self.guessed.isdisjoint(info.inputs)
         results: list[Value | None] = []
@@ -194,9 +214,14 @@ class Lowering:
             if reason is not None:
                 raise Unsupported(reason)
             if controls and guessing:
-                raise control_flow.RefusedInside  # or before it: nothing is known of its turns
-            results = control_flow.lower(self, node) if controls else self._lower(node)
-        except control_flow.RefusedInside:
+                raise RefusedInside  # or before it: nothing is known of its turns
+            if controls:
+                results = control_flow.lower(self, node)
+            elif info.op in variables.TABLE:
+                results = variables.lower(self, node)
+            else:
+                results = self._lower(node)
+        except RefusedInside:
             del self.b.ops[mark:]
             guessing = True
         except Unsupported as exc:

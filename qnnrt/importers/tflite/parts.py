@@ -15,7 +15,9 @@ from ...model import Model
 from .edges import model_of
 from .lower import Lowering
 from .schema import FileInfo, OperatorInfo, SubgraphInfo
-from .values import constant
+from .values import Key, constant
+from .variables import TABLE as VARIABLES
+from .variables import handle
 
 __all__ = ["Parts", "tensor_name"]
 
@@ -32,6 +34,7 @@ class Parts:
         graph: the subgraph.
         shapes: the shape of every tensor that has a value, by index; () for a scalar.
         constants: tensors with values that are known: the file's, and those folded.
+        variables: handles of resource variables -> which one each is.
         refused: operators without a counterpart in QNN.
     """
 
@@ -47,7 +50,10 @@ class Parts:
                 lowered = outside
         self._states = lowered.states
         self.refused: list[UnsupportedNode] = lowered.unsupported
-        self.shapes = {i: v.shape for i, v in lowered.env.items()}
+        self.variables = {i: v.variable.key for i, v in lowered.env.items() if v.variable}
+        self._names = {k: f"variable_{n}" for n, k in enumerate(sorted({*self.variables.values()}))}
+        self._first = {key: v.first for key, v in lowered.variables.all.items()}
+        self.shapes = {i: v.shape for i, v in lowered.env.items() if v.variable is None}
         folded = {i: v.data for i, v in lowered.env.items() if v.data is not None}
         stored = {t.index: t.data for t in graph.tensors if t.data is not None}
         self.constants: dict[int, np.ndarray] = stored | folded
@@ -65,7 +71,20 @@ class Parts:
 
     def folds(self, operator: OperatorInfo) -> bool:
         """Whether an operator has been evaluated, so that nothing of it runs."""
-        return all(i in self.constants for i in operator.outputs)
+        if operator.op in ("VAR_HANDLE", "CALL_ONCE"):
+            return True
+        return operator.op != "ASSIGN_VARIABLE" and all(
+            i in self.constants for i in operator.outputs
+        )
+
+    def variable(self, operator: OperatorInfo) -> Key | None:
+        """The resource variable that an operator reads or assigns."""
+        touches = operator.op in VARIABLES and operator.inputs
+        return self.variables.get(operator.inputs[0]) if touches else None
+
+    def variable_of(self, state: str) -> Key:
+        """The variable that a state of a part's model is."""
+        return next(key for key, name in self._names.items() if name == state)
 
     def model(
         self, operators: Sequence[OperatorInfo], inputs: Sequence[int], outputs: Sequence[int]
@@ -74,7 +93,8 @@ class Parts:
 
         State of recurrent operators stays in the graph from run to run. Where an operation of the
         subgraph cannot keep its own, each state is an input besides, and an output with `.next`
-        behind its name.
+        behind its name. Resource variables are `Model.state`, whose names
+        `variable_of` knows.
 
         Raises `UnsupportedOpError` never: operators in `refused` must not be among them.
         """
@@ -84,9 +104,17 @@ class Parts:
             if i not in made:
                 info = self.graph.tensors[i]
                 lowering.env[i] = constant(data, info.encoding, info.name)
+        for i, key in self.variables.items():
+            variable = lowering.variables.find(key)
+            variable.first, variable.name = self._first[key], self._names[key]
+            lowering.env[i] = handle(variable)
         lowering.used.update(dict.fromkeys(map(tensor_name, (*inputs, *outputs)), 1))
         given = [lowering.add_input(i, tensor_name(i), self.shapes[i]) for i in inputs]
         with np.errstate(all="ignore"):
             lowering.run(list(operators))
         names = {i: tensor_name(i) for i in outputs}
-        return model_of(lowering, given, names, self.graph.name or "part")
+        pairs = lowering.end()
+        model = model_of(lowering, given, names, self.graph.name or "part")
+        model.initial = lowering.first()
+        model.set_state(pairs)
+        return model

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import control_flow
+from . import control_flow, variables
 from .native import TABLE
 
 CONTROL = "control flow: a QNN graph runs every operation once, in order"
@@ -13,7 +13,7 @@ _BITS = "QNN has no operations that move bits"
 _NONE = "no QNN operation corresponds to it yet"
 
 REASONS: dict[str, str] = {
-    **dict.fromkeys(("CALL_ONCE", "STABLEHLO_WHILE", "STABLEHLO_CASE"), CONTROL),
+    **dict.fromkeys(("STABLEHLO_WHILE", "STABLEHLO_CASE"), CONTROL),
     **dict.fromkeys(
         ("RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "MULTINOMIAL",
          "STABLEHLO_RNG_BIT_GENERATOR"),
@@ -28,10 +28,6 @@ REASONS: dict[str, str] = {
         _TABLES,
     ),
     **dict.fromkeys(("BITCAST", "RIGHT_SHIFT", "STABLEHLO_SHIFT_LEFT"), _BITS),
-    **dict.fromkeys(
-        ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"),
-        "resource variables keep state between runs, and a QNN graph keeps nothing",
-    ),
     "DELEGATE": "it stands for a part that a delegate had taken; load the model as converted",
     "PLACEHOLDER_FOR_GREATER_OP_CODES": "the file names the placeholder itself as an operator",
 }  # fmt: skip
@@ -39,7 +35,7 @@ REASONS: dict[str, str] = {
 
 def reason_for(op: str) -> str | None:
     """None when the operator is mapped."""
-    if op in TABLE or op in control_flow.TABLE:
+    if op in TABLE or op in control_flow.TABLE or op in variables.TABLE:
         return None
     if op == "CUSTOM":
         return "custom operators have kernels of their own, which a .tflite file does not hold"

@@ -11,6 +11,10 @@ class Damaged(Exception):
     """This operator contradicts itself or its inputs; the text says how."""
 
 
+class RefusedInside(Exception):
+    """An operator of a subgraph that this one runs was refused, and its refusal noted."""
+
+
 class WrongType(Exception):
     """The text is the element type of an output that is declared with another."""
 

@@ -31,6 +31,7 @@ class Value:
     quantization: Quantization | None = None
     name: str = ""  # of a constant, from the file
     imaginary: Value | None = None  # of complex numbers, whose real part this is
+    variable: Variable | None = None  # whose handle this is: it has no elements
 
     @property
     def size(self) -> int:
@@ -51,6 +52,30 @@ class TfliteNode:
     inputs: list[Value | None]
     tensors: list[TensorInfo | None]  # of the inputs
     outputs: list[TensorInfo]
+
+
+#: Container and name.
+Key = tuple[str, str]
+
+
+@dataclass(eq=False)
+class Variable:
+    """One variable: a constant where no subgraph assigns it.
+
+    Attributes:
+        first: what it holds before the first run; None: zeros.
+        assigned: whether anything in the file assigns it, but for what runs once.
+        start: the input that it is when a run begins, once it is needed.
+        now: its value at this point of the graph.
+        name: of that input; the variable's own unless given.
+    """
+
+    key: Key
+    assigned: bool
+    first: np.ndarray | None = None
+    start: Value | None = None
+    now: Value | None = None
+    name: str = ""
 
 
 def constant(array: np.ndarray, quantization: Quantization | None = None, name: str = "") -> Value:

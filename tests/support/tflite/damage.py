@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from support.fuzz.plain import mutants
-from support.tflite import cases, models, recurrent
+from support.tflite import cases, models, recurrent, variables
 
 __all__ = ["BASES", "mutants"]
 
@@ -15,6 +15,8 @@ def bases() -> dict[str, bytes]:
         "signatures": models.two_entries(),
         "open batch": models.open_batch(),
         "integer weights": models.dense_int8(True, False)[0],
+        "variables": variables.window(),
+        "variables in a branch": variables.branch(),
     }
     for case in cases.cases():
         if case.op not in found:

@@ -24,12 +24,14 @@ KINDS = ("int8", "uint8", "int16")
 #: Kernels that copy elements, or compare them as integers: one encoding for all.
 SAME_ENCODING = frozenset({
     "AVERAGE_POOL_2D", "BATCH_TO_SPACE_ND", "BROADCAST_TO", "CONCATENATION", "DEPTH_TO_SPACE",
-    "DYNAMIC_UPDATE_SLICE", "EMBEDDING_LOOKUP", "EXPAND_DIMS", "FILL", "GATHER", "GATHER_ND",
+    "DILATE", "DYNAMIC_UPDATE_SLICE", "EMBEDDING_LOOKUP", "EXPAND_DIMS", "FILL", "GATHER",
+    "GATHER_ND",
     "MATRIX_DIAG", "MATRIX_SET_DIAG", "MAXIMUM", "MAX_POOL_2D", "MINIMUM", "MIRROR_PAD", "ONE_HOT",
     "PACK", "PAD", "PADV2", "REDUCE_MAX", "REDUCE_MIN", "RESHAPE", "RESIZE_BILINEAR",
     "RESIZE_NEAREST_NEIGHBOR", "REVERSE_SEQUENCE", "REVERSE_V2", "SCATTER_ND", "SELECT",
     "SELECT_V2", "SLICE", "SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH", "SPARSE_TO_DENSE", "SPLIT",
-    "SPLIT_V", "SQUEEZE", "STRIDED_SLICE", "TILE", "TOPK_V2", "TRANSPOSE", "UNPACK",
+    "SPLIT_V", "SQUEEZE", "STABLEHLO_PAD", "STRIDED_SLICE", "TILE", "TOPK_V2", "TRANSPOSE",
+    "UNPACK",
 })  # fmt: skip
 
 #: Where the weights are: (input, dimension with scales of its own), and the bias behind them.

@@ -141,6 +141,24 @@ def gather_cases() -> Iterator[Case]:
     for a, b in (((3, 3), (3,)), ((2, 3, 4), (2, 3)), ((2, 4, 3), (2, 3))):
         yield Case("MATRIX_SET_DIAG", [x(*a), x(*b)])
     yield Case("SEGMENT_SUM", [x(5, 3), k([0, 0, 1, 2, 2])])
+    for kind in ("SUM", "PROD", "MIN", "MAX"):
+        for ids in ([2, 0, 1, 0, 2], [0, 3, -1, 0, 3]):
+            op, table = f"UNSORTED_SEGMENT_{kind}", f"UnsortedSegment{kind.title()}Options"
+            yield Case(op, [x(5, 3), k(ids), k(4)], table)
+            yield Case(op, [x(5, dtype=I32), v(ids), k(4)], table, outputs=(I32,))
+    for steps in ([1, 1], [2, 1], [3, 2]):
+        yield Case("DILATE", [x(3, 4), k(steps), k(0.5, F32)], "DilateOptions")
+    for low, high, inner in (
+        ([0, 1], [2, 0], [0, 0]),
+        ([1, 0], [0, 2], [2, 1]),
+        ([-1, 2], [1, -2], [0, 1]),
+    ):
+        yield Case(
+            "STABLEHLO_PAD",
+            [x(3, 4), k(0.5, F32)],
+            "StablehloPadOptions",
+            {"edgePaddingLow": low, "edgePaddingHigh": high, "interiorPadding": inner},
+        )
     for start in ([0, 0], [1, 2], [9, 1]):
         yield Case("DYNAMIC_UPDATE_SLICE", [x(4, 5), x(2, 3), k(start)])
     for seq, batch in ((1, 0), (0, 1), (2, 0)):
