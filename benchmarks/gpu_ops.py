@@ -352,8 +352,11 @@ def copy_of(backend: qnnrt.qnn.Backend, nbytes: int) -> tuple[Callable[[], None]
 
 
 def checked(trial: Trial, model: Model, feeds: dict[str, Any], ours: OnDevice) -> None:
-    with qnnrt.Session(model, "cpu") as cpu:
-        wanted = next(iter(cpu.run(feeds).values()))
+    if trial.op == "CumulativeSum":  # the cpu backend's, in 32 bits, grows no more from 2^24 on
+        wanted = np.cumsum(trial.inputs[0], int(trial.params["axis"]), np.float64)
+    else:
+        with qnnrt.Session(model, "cpu") as cpu:
+            wanted = next(iter(cpu.run(feeds).values()))
     got = ours.result()
     if wanted.dtype.kind == "f" and wanted.size:
         same(trial.op, got.astype(np.float64), wanted.astype(np.float64), rtol=2e-3)

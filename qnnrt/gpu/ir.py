@@ -11,7 +11,7 @@ import numpy as np
 from ..abi.constants import QNN_DATATYPE_INT_32
 from ..model import Quantization
 
-__all__ = ["FAULTS", "Ir", "Launch", "Node", "Post", "Value"]
+__all__ = ["FAULTS", "Ir", "Launch", "Lead", "Node", "Post", "Value"]
 
 
 @dataclass(eq=False)
@@ -89,6 +89,16 @@ class Post:
     stored: bool = True
 
 
+@dataclass(frozen=True)
+class Lead:
+    """What a kernel does to the elements of its first input before it computes with them: by
+    constants along the last axis, ``x * scale + shift``, and with ``relu`` no less than 0."""
+
+    scale: Value
+    shift: Value | None
+    relu: bool
+
+
 @dataclass
 class Node:
     """An operation. None in ``inputs`` is an omitted one; arrays in ``params`` are numpy's.
@@ -98,6 +108,8 @@ class Node:
     ``line`` is (first, width) where the output's lines, along its last axis, lie from the first
     element on in lines of so many of the value whose memory it has; only families that take it are
     given it.
+    ``lead``: what is done to input 0 first, and ``reads``, unless it is 0: its lines are the first
+    elements of lines of so many, of the value whose memory it has; for families that take both.
     ``shuffle``: the last axis of input 0 is read as ChannelShuffle with so many groups would leave
     it; only families that take it are given more than one.
     ``ports`` are the numbers that ``outputs`` have among the op's, where some are omitted; nothing
@@ -111,6 +123,8 @@ class Node:
     params: dict[str, Any]
     post: list[Post] = field(default_factory=list)
     line: tuple[int, int] | None = None
+    lead: Lead | None = None
+    reads: int = 0
     shuffle: int = 1
     ports: tuple[int, ...] = ()
 

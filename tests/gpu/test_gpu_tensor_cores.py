@@ -604,3 +604,74 @@ def test_an_image_comes_to_a_convolution_by_one_kernel(
     before = kernels[: kernels.index("tensor.tensor")]
     assert before[-1] == "widen.widen"
     assert len(before) == (1 if not both else 2 if precision == "user" else 3)
+
+
+def dense(layers: int, channels: int, growth: int, relu: bool = True) -> tuple[Model, np.ndarray]:
+    """Layers that read what all before them have made, scaled anew for each."""
+    r = np.random.default_rng(layers)
+
+    def constant(name: str, *shape: int) -> str:
+        data = (r.standard_normal(shape) * np.sqrt(2 / max(1, np.prod(shape[:-1])))).astype(F32)
+        model.tensors[name] = Tensor(name, shape, F32, data)
+        return name
+
+    def add(op: str, inputs: list[str], y: str, width: int, **params: Any) -> str:
+        model.tensors[y] = Tensor(y, (2, 7, 5, width), F32)
+        model.nodes.append(Node(y, op, inputs, [y], params))
+        return y
+
+    def scaled(x: str, width: int) -> str:
+        names = [constant(f"{part} of {x}", width) for part in ("scale", "shift")]
+        y = add("Batchnorm", [x, *names], f"{x} scaled", width)
+        return add("Relu", [y], f"{x} positive", width) if relu else y
+
+    def convolved(x: str, y: str, side: int, width: int, features: int) -> str:
+        pads = np.full((2, 2), side // 2, np.uint32)
+        weights = constant(f"weights of {y}", side, side, width, features)
+        return add("Conv2d", [x, weights], y, features, stride=u32(1, 1), pad_amount=pads)
+
+    model = Model("dense", {"x": Tensor("x", (2, 7, 5, channels), F32)}, [], ["x"], ["y"])
+    joined = "x"
+    for layer in range(layers):
+        narrow = convolved(scaled(joined, channels), f"narrow{layer}", 1, channels, 24)
+        new = convolved(narrow, f"new{layer}", 3, 24, growth)
+        channels += growth
+        joined = add("Concat", [joined, new], f"joined{layer}", channels, axis=3)
+    convolved(scaled(joined, channels), "y", 1, channels, 16)
+    return model, r.standard_normal((2, 7, 5, model.tensors["x"].shape[-1])).astype(F32)
+
+
+@pytest.mark.parametrize("precision", ["user", "fp16"])
+@pytest.mark.parametrize(
+    ("block", "parts", "relu"),
+    [
+        (WIDE, 2, False),
+        (FLAT_AHEAD, 1, True),
+        (SLICED, 1, True),
+    ],
+)
+def test_layers_that_read_all_before_them(
+    only: Use,
+    monkeypatch: pytest.MonkeyPatch,
+    block: tensor.Block,
+    parts: int,
+    relu: bool,
+    precision: str,
+) -> None:
+    """What they read is scaled on its way to the product, and joined where it was written."""
+    only(block, parts)
+    monkeypatch.setattr(trial, "trusted", lambda _: True)
+    monkeypatch.setattr(tensor, "multiplies", lambda dtype, target: True)
+    model, x = dense(2, 40, 8, relu)
+    with qnnrt.Session(model, "gpu", options={"gpu": {"precision": precision}}) as s:
+        y = s.run({"x": x})["y"].copy()
+        said = json.loads(s.graph.describe() or "")
+    with qnnrt.Session(model, "cpu") as s:
+        expected = s.run({"x": x})["y"]
+    assert np.abs(y - expected).max() <= 5e-3 * np.abs(expected).max()
+    # The first scale reads no Concat, and the first Concat copies what the graph is given.
+    kernels = [step["kernel"] for step in said["steps"]]
+    assert kernels.count("slices.slices") == 1
+    assert kernels.count("tensor.tensor") == 5
+    others = ("elementwise.elementwise", "batchnorm.batchnorm")
+    assert sum(map(kernels.count, others)) <= 1 + 2 * (precision == "fp16")

@@ -18,6 +18,7 @@
 //   MATRICES_TURNED(to, at): to[q] is 16-bit float lane / 4 of the 16 bytes at at(q * 8 + e), for
 //       e = lane % 4 * 2 in its lower half, and e + 1 in its upper one
 //   WORD(at): the word there
+//   LED(word, by): its terms by a scale and a shift, by.x and by.y, and no less than 0 with LEAD_RELU
 //   ROUNDED(word): a 32-bit float as tf32, half away from zero
 //   MULTIPLY(sum, a, b): adds the products of WM blocks of a and WN of b
 //
@@ -52,6 +53,18 @@
 #define TERMS (32 / SIZE)
 #define COPY_2(to, from, ok) \
   ((__local ushort*)memory)[(to) / 2] = (ok) ? *(__global const ushort*)(from) : (ushort)0
+
+#if defined LEAD && !defined HALF
+static inline uint led(uint word, uint2 by) {
+  const float v = fma(as_float(word), as_float(by.x), as_float(by.y));
+#ifdef LEAD_RELU
+  return as_uint(v < 0.0f ? 0.0f : v);
+#else
+  return as_uint(v);
+#endif
+}
+#define LED(word, by) led(word, by)
+#endif
 
 #ifdef PTX
 
@@ -120,6 +133,20 @@ static inline uint rounded(uint word) {
   return tf32;
 }
 #define ROUNDED(word) rounded(word)
+
+#if defined LEAD && defined HALF
+#ifdef LEAD_RELU
+#define SCALE "fma.rn.relu.f16x2"
+#else
+#define SCALE "fma.rn.f16x2"
+#endif
+static inline uint led(uint word, uint2 by) {
+  uint scaled;
+  asm(SCALE " %0, %1, %2, %3;" : "=r"(scaled) : "r"(word), "r"(by.x), "r"(by.y));
+  return scaled;
+}
+#define LED(word, by) led(word, by)
+#endif
 
 #ifdef HALF
 #define MMA "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
@@ -311,6 +338,26 @@ static inline uint rounded(uint word) {
 
 #include "tf32.cl"
 #define ROUNDED(word) rounded(word)
+
+#if defined LEAD && defined HALF
+// By way of bytes, which a compiler takes for anything.
+static inline uint led(uint word, uint2 by) {
+  uchar bytes[12] __attribute__((aligned(4)));
+  half* const halves = (half*)bytes;
+  vstore4(as_uchar4(word), 0, bytes);
+  vstore8(as_uchar8(by), 0, bytes + 4);
+  for (int k = 0; k < 2; ++k) {
+    const float v = fma(vload_half(k, halves), vload_half(k + 2, halves), vload_half(k + 4, halves));
+#ifdef LEAD_RELU
+    vstore_half(v < 0.0f ? 0.0f : v, k, halves);
+#else
+    vstore_half(v, k, halves);
+#endif
+  }
+  return as_uint(vload4(0, bytes));
+}
+#define LED(word, by) led(word, by)
+#endif
 
 #ifdef HALF
 #define TERM(words, k) vload_half((k) % 2, (__local const half*)((words) + (k) / 2 % 4))

@@ -9,6 +9,7 @@
 //   GROUPED: four warps, one below the other, multiply together (ACROSS is 1, LINE 128); 32-bit
 //       floats are rounded, those of a not A_TURNED, those of b B_TURNED
 //   COPIERS: work items behind those that multiply, which copy for them
+//   LEAD: what is multiplied of a is LED(a's terms, lead's words for them); see mma.cl
 //   SLICES: the sum's terms are cut into so many, each of which has warps and stages of its own; what
 //       they have computed is added at the end, in local memory
 #define MULTIPLIERS (DOWN * ACROSS * 32)
@@ -68,6 +69,9 @@ static inline float KERNEL(total)(__local const float* at) {
 #endif
 
 __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor)(
+#ifdef LEAD
+    __global const uint2* restrict lead,
+#endif
 #include "operands.cl"
         POST_PARAMS) {
 #ifdef SLICES
@@ -229,6 +233,18 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
       b_tile + across * SIZE + PLACE_OF_WORD(s * TERMS + w % 2 * 4, j * 2 + w / 2, BN * SIZE));
 #endif
 
+// a's words w and w + 1 are of the same terms, those of `lead` behind the stage's first one.
+#ifdef LEAD
+#define LEAD_A(begin)                                                                  \
+  EACH for (int w = 0; w < 4; w += 2) {                                                \
+    const uint2 by = lead[(begin)*SIZE / 4 + s * 8 + lane % 4 + w * 2];                \
+    EACH for (int i = 0; i < WM * 4; i += 4) {                                         \
+      EACH for (int r = i + w; r < i + w + 2; ++r) a_words[to][r] = LED(a_words[to][r], by); \
+    }                                                                                  \
+  }
+#else
+#define LEAD_A(begin)
+#endif
 #ifdef HALF
 #define ROUND(to)
 #else
@@ -241,12 +257,14 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
   EACH for (int i = 0; i < WM * 4; ++i) a_words[to][i] = ROUNDED(a_words[to][i]); \
   ROUND_B(to)
 #endif
-#define WORDS(buffer, stage, step)                                   \
+// Of a step of the stage whose first term is `begin`.
+#define WORDS(buffer, stage, step, begin)                            \
   {                                                                  \
     const int to = buffer, s = step;                                 \
     const int a_tile = (stage)*STAGE, b_tile = a_tile + A_SIZE;      \
     EACH for (int i = 0; i < WM; ++i){WORDS_A}                       \
     EACH for (int j = 0; j < WN / 2; ++j){WORDS_B}                   \
+    LEAD_A(begin)                                                    \
     ROUND(to)                                                        \
   }
 
@@ -338,7 +356,7 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
   }
   WAIT_FOR(STAGES - 1);
   SLICE_BARRIER();
-  WORDS(0, 0, 0)
+  WORDS(0, 0, 0, first)
   for (int k0 = first; k0 < until; k0 += BK * TURNS) {
     EACH for (int u = 0; u < TURNS * STEPS; ++u) {
       const int at = k0 + u / STEPS * BK;
@@ -348,11 +366,11 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
         SLICE_BARRIER();
         const int free = now;
         now = now == STAGES - 1 ? 0 : now + 1;
-        WORDS((u + 1) % 2, now, 0)
+        WORDS((u + 1) % 2, now, 0, at + BK)
         if (at + STAGES * BK < until) { READ(free, at + STAGES * BK) }
         COMMIT();
       } else {
-        WORDS((u + 1) % 2, now, (u + 1) % STEPS)
+        WORDS((u + 1) % 2, now, (u + 1) % STEPS, at)
       }
       MULTIPLY(sum, a_words[u % 2], b_words[u % 2])
     }
@@ -373,7 +391,7 @@ __attribute__((reqd_work_group_size(THREADS, 1, 1))) __kernel void KERNEL(tensor
     }
     COMMIT();
     EACH for (int step = 0; step < STEPS; ++step) {
-      WORDS(0, now, step)
+      WORDS(0, now, step, k0)
       MULTIPLY(sum, a_words[0], b_words[0])
     }
     now = now == STAGES - 1 ? 0 : now + 1;

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..ir import Launch, Node
 from ..target import Target
+from . import tensor, trial
 from .common import given
 from .gemm import launches
 from .product import Product, Window
@@ -15,12 +16,33 @@ from .product import Product, Window
 #: Kernels of these do ``Node.post``, and write to a ``Node.line``.
 TAKES_POST: Final = frozenset({"Conv1d", "Conv2d"})
 TAKES_LINE: Final = TAKES_POST
+#: Bytes of an input from which on the fastest kernels are those that take no ``Node.lead``.
+_MOST_LED: Final = 8 << 20
 
 
 def _pair(value: Any, default: int) -> tuple[int, int]:
     """Of rows and columns; a convolution over one dimension is over columns."""
     given = [int(v) for v in np.ravel(value)]
     return (given[0], given[1]) if len(given) > 1 else (default, given[0])
+
+
+def takes_lead(node: Node, target: Target) -> bool:
+    """Whether its kernel does a ``Node.lead``: on tensor cores, where each pixel is read once and
+    no zeros are read around the image."""
+    if node.type not in TAKES_POST:
+        return False
+    x, w = node.inputs[:2]
+    if x is None or w is None or w.root.data is None:
+        return False
+    ones = (*np.ravel(node.params["stride"]), *w.shape[:-2])
+    return (
+        all(int(n) == 1 for n in ones)
+        and not np.any(node.params["pad_amount"])
+        and int(node.params["group"]) == 1
+        and x.nbytes <= _MOST_LED
+        and tensor.multiplies(x.dtype, target)
+        and trial.trusted(target.device)
+    )
 
 
 def _conv(node: Node, target: Target) -> list[Launch]:
@@ -61,7 +83,7 @@ def _conv(node: Node, target: Target) -> list[Launch]:
             columns=columns,
             depth=depth,
             a_matrix=depth,
-            a_row=window.channels,
+            a_row=node.reads or window.channels,
             a_step=1,
             b_count=group,
             b_matrix=columns,

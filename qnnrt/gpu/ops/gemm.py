@@ -40,7 +40,7 @@ def _in_local_memory(
         most, grouped = trial.local_bytes(device), trial.grouped(device)
         maps = grouped and trial.maps(device)
         blocks = tensor.ways(x, target, most, grouped=grouped, maps=maps)
-    plain: list[Any] = tiles.ways(x, target)
+    plain: list[Any] = [] if x.lead else tiles.ways(x, target)
     few = 2 if blocks else 0
     for way, parts in (*blocks[:few], *plain[:1], *blocks[few : _MOST // 2], *plain[1:]):
         make = tensor.make if isinstance(way, tensor.Block) else tiles.tiles
@@ -56,13 +56,13 @@ def variants(x: Product, target: Target) -> dict[str, Callable[[], list[Launch]]
         # Work groups are loops there, and every barrier ends one.
         without += [shape for shape in panels.SHAPES if shape not in without]
     else:
-        if tiles.few_rows(x):
+        if tiles.few_rows(x) and not x.lead:
             found["dots"] = functools.partial(tiles.dots, x, target)
         found |= dict(itertools.islice(_in_local_memory(x, target), _MOST - 2))
-    for shape in without:
+    for shape in () if x.lead else without:
         name = "panels-{}x{}x{}".format(*shape)
         found[name] = functools.partial(panels.make, x, target, shape)
     routines = not (target.portable or target.kernels_alone)
-    if routines and clblast.offered(x, target):
+    if routines and not x.lead and clblast.offered(x, target):
         found[tune.CLBLAST] = functools.partial(clblast.make, x)
     return found

@@ -151,16 +151,21 @@ def _parts(
     kernel."""
     found: list[Launch] = []
     outer, row = math.prod(whole.shape[:axis]), math.prod(whole.shape[axis:])
+    begin = 0
+    if node.line:
+        begin, row = node.line
     step = math.prod(whole.shape[axis + 1 :])
     sizes = [(part, size * step) for part, size in parts if outer * size * step]
-    if len(sizes) == 1 and not node.post:
+    if len(sizes) == 1 and not node.post and not node.line:
         ((part, _),) = sizes
         return copies(*((part, whole) if joined else (whole, part)), [(whole.size, 1, 1)], target)
-    width = math.gcd(16, *(own * whole.dtype.itemsize for _, own in sizes))
+    lengths = [own for _, own in sizes]
+    lengths += node.line or ()
+    width = math.gcd(16, *(n * whole.dtype.itemsize for n in lengths))
     if node.post:
         width = whole.dtype.itemsize
     by = max(width // whole.dtype.itemsize, 1)
-    first = 0
+    first = begin // by
     for k in range(0, len(sizes), _MOST_SLICES):
         some = [(part, own // by) for part, own in sizes[k : k + _MOST_SLICES]]
         found.append(_slices(node, whole, some, (outer, row // by, first), width, joined, target))

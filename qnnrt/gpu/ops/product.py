@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from ...dtypes import data_type
-from ..ir import Launch, Node, Value
+from ..ir import Launch, Lead, Node, Value
 from .common import Defines, Fused, reals
 
 __all__ = ["Product", "Window", "combined", "in_tiles", "scratch"]
@@ -106,6 +106,11 @@ class Product:
             *post.defines,
         )
 
+    @property
+    def lead(self) -> Lead | None:
+        """What is done to a first."""
+        return self.node.lead
+
     def operands(self, b: Value) -> list[Value | int | float]:
         """The first arguments of a kernel that finishes the product."""
         return [self.a, b, *((self.bias,) if self.bias else ()), self.y]
@@ -118,6 +123,7 @@ class Product:
             *(("turned_a",) if self.a_step != 1 else ()),
             *(("turned_b",) if self.b_column != 1 and not self.constant else ()),
             *(("weights",) if self.constant else ()),
+            *(("lead",) if self.lead else ()),
         ]
         if self.window:
             w = self.window

@@ -6,17 +6,17 @@ import dataclasses
 import functools
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from ..ir import Launch, Value
+from ..ir import Launch, Lead, Value
 from ..target import Target
 from .common import Defines, fused, reals
 from .product import Product, in_tiles
 from .tiles import PARTS
 
-__all__ = ["BLOCKS", "Block", "Pace", "make", "offered", "ways"]
+__all__ = ["BLOCKS", "Block", "Pace", "make", "multiplies", "offered", "ways"]
 
 _F16: Final = np.dtype(np.float16)
 _F32: Final = np.dtype(np.float32)
@@ -171,11 +171,16 @@ _KERNEL: Final = 4.0
 
 
 def offered(x: Product, target: Target) -> bool:
-    """Whether tensor cores compute a product: of 16-bit floats, which they multiply exactly, and
-    of 32-bit ones where these may be rounded."""
+    """Whether tensor cores compute a product."""
+    return multiplies(x.a.dtype, target)
+
+
+def multiplies(dtype: np.dtype[Any], target: Target) -> bool:
+    """Whether tensor cores multiply floats: those of 16 bits, which they multiply exactly, and
+    those of 32 bits where these may be rounded."""
     if not target.device.tensor_cores:
         return False
-    return x.a.dtype == _F16 or (x.a.dtype == _F32 and target.tf32)
+    return dtype == _F16 or (dtype == _F32 and target.tf32)
 
 
 def ways(
@@ -191,8 +196,8 @@ def ways(
         (_cost(x, block, parts, int(raw.max_compute_units)), block, parts)
         for block in (
             *BLOCKS,
-            *(GROUPED if grouped and _aligned(x) else ()),
-            *(MAPPED if maps and _mappable(x) else ()),
+            *(GROUPED if grouped and not x.lead and _aligned(x) else ()),
+            *(MAPPED if maps and not x.lead and _mappable(x) else ()),
         )
         if block.items <= raw.max_work_group_size and block.local_bytes <= local_bytes
         if block.rows * block.line <= most * block.copying
@@ -274,6 +279,8 @@ def make(x: Product, target: Target, block: Block, parts: int) -> list[Launch]:
         *((("GROUPED", "1"),) if block.grouped else ()),
         *((("COPIERS", str(block.copiers)),) if block.copiers else ()),
         *((("SLICES", str(block.slices)),) if block.slices > 1 else ()),
+        *((("LEAD", "1"),) if x.lead else ()),
+        *((("LEAD_RELU", "1"),) if x.lead and x.lead.relu else ()),
         ("A_BYTES", str(_a_bytes(x))),
         ("B_BYTES", str(_at_once(size, *b_whole, b_matrix))),
         (
@@ -290,7 +297,24 @@ def make(x: Product, target: Target, block: Block, parts: int) -> list[Launch]:
     made = in_tiles(x, post, kernel, defines, sizes, (b, b_matrix, b_row), parts)
     if block.maps:
         made[0] = _one_by_one(made[0], target, block)
+    if x.lead is not None:
+        table = target.constant(_led(x, x.lead, block, parts))
+        made[0] = dataclasses.replace(made[0], args=(table, *made[0].args))
     return before + _as_one(turns) + made
+
+
+def _led(x: Product, lead: Lead, block: Block, parts: int) -> np.ndarray:
+    """Scales and shifts as tensor.cl reads them: those of a word's terms, one after the other. It
+    reads as many as there are terms in equal slices, and a stage more."""
+    each = 4 // x.a.dtype.itemsize
+    steps = -(-_steps(x, block) // (parts * block.slices)) * parts * block.slices + 1
+    table = np.zeros((steps * block.line // 4, 2, each), x.a.dtype)
+    for k, value in enumerate((lead.scale, lead.shift)):
+        if value is not None and value.root.data is not None:
+            terms = np.zeros(len(table) * each, x.a.dtype)
+            terms[: x.inner] = value.root.data.reshape(-1)
+            table[:, k] = terms.reshape(-1, each)
+    return table
 
 
 def _one_by_one(launch: Launch, target: Target, block: Block) -> Launch:

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from ..ir import Ir
 from ..target import Target
-from . import aliases, concat, fixed_point, fuse, precision, shuffle
+from . import aliases, concat, fixed_point, fuse, lead, precision, shuffle
 
 __all__ = ["run"]
 
@@ -16,6 +16,7 @@ _Pass: TypeAlias = Callable[[Ir, Target], None]  # changes the graph in place
 _ALWAYS: Final[tuple[_Pass, ...]] = (fixed_point.apply, precision.apply, aliases.share)
 #: Behind them, unless option "node_optimizations" is off.
 _OPTIMIZATIONS: Final[tuple[_Pass, ...]] = (
+    lead.scale_first,
     fuse.fuse,
     shuffle.read_shuffled,
     concat.write_in_place,
