@@ -89,7 +89,8 @@ static int add_module(struct dl_phdr_info* info, size_t size, void* program) {
 
 static void list_modules(void) {
   char program[256];
-  const ssize_t n = syscall(SYS_readlink, "/proc/self/exe", program, sizeof program - 1);
+  const ssize_t n =
+      syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", program, sizeof program - 1);
   program[n < 0 ? 0 : n] = '\0';
   pthread_mutex_lock(&module_lock);
   dl_iterate_phdr(add_module, program);

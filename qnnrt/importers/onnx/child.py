@@ -129,7 +129,8 @@ class Child:
 
     def _start(self) -> None:
         source = resources.files(__package__).joinpath("child_main.py").read_text("utf-8")
-        keep = ("LD_LIBRARY_PATH", "PYTHONHOME", "PATH", "SYSTEMROOT", "LANG")
+        # Under qemu-user a process finds its libraries by the last one.
+        keep = ("LD_LIBRARY_PATH", "PYTHONHOME", "PATH", "SYSTEMROOT", "LANG", "QEMU_LD_PREFIX")
         environment = {k: os.environ[k] for k in keep if k in os.environ}
         # One thread each: pools of threads reserve address space for every core.
         environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
