@@ -109,10 +109,10 @@ def test_a_tflite_operator_behind_an_unknown_shape_is_not_listed() -> None:
     x = b.input((2, 3))
     (y,) = b.op("UNIQUE", [x], [((), F32)])  # no dimensions: any rank
     (z,) = b.op("CONCATENATION", [y, y], [((), F32)], "ConcatenationOptions", axis=1)
-    (u,) = b.op("CALL_ONCE", [z], [((2, 3), F32)])
+    (u,) = b.op("STABLEHLO_WHILE", [z], [((2, 3), F32)])
     (shape,) = b.op("SHAPE", [y], [((1,), np.int32)], "ShapeOptions")
     (v,) = b.op("RESHAPE", [x, shape], [((6,), F32)], "ReshapeOptions")
     b.output(u, v)
     with pytest.raises(UnsupportedOpError) as e:
         tflite.load(b.build())
-    assert [n.op for n in e.value.nodes] == ["UNIQUE", "CALL_ONCE"]
+    assert [n.op for n in e.value.nodes] == ["UNIQUE", "STABLEHLO_WHILE"]
