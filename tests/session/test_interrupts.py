@@ -79,6 +79,7 @@ def test_what_is_garbage_together_is_freed_from_the_top(backend: str) -> None:
 
 
 def test_an_interpreter_whose_close_was_interrupted_closes_the_next_time() -> None:
+    pytest.importorskip("ai_edge_litert")  # which makes the toy
     done = run_code(
         """
         from qnnrt import tflite

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 
@@ -36,17 +34,6 @@ def frames(data: bytes, count: int) -> list[np.ndarray]:
     return [rng.uniform(-1, 1, shape).astype(np.float32) for _ in range(count)]
 
 
-def streamed(data: bytes, feeds: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
-    """The interpreter's outputs, frame after frame, its state kept."""
-    runner = reference.interpreter(data)
-    found = []
-    for x in feeds:
-        runner.set_tensor(runner.get_input_details()[0]["index"], x)
-        runner.invoke()
-        found.append([np.array(runner.get_tensor(d["index"])) for d in runner.get_output_details()])
-    return found
-
-
 @pytest.mark.parametrize("name", STATEFUL)
 def test_every_run_starts_from_zeros(name: str) -> None:
     data = STATEFUL[name]
@@ -63,7 +50,7 @@ def test_every_run_starts_from_zeros(name: str) -> None:
 def test_state_given_back_continues_the_sequence(name: str) -> None:
     data = (STATEFUL | FILTERS)[name]
     feeds = frames(data, 6)
-    wanted = streamed(data, feeds)
+    wanted = reference.streamed(data, feeds)
     model = importer.load(data, variables="io")
     carried = [n for n in model.inputs if n != "x"]
     assert carried
@@ -84,7 +71,7 @@ def test_the_graph_keeps_state_as_the_interpreter_does(name: str) -> None:
     model = importer.load(data, stateful=True)
     assert model.inputs == ["x"]
     with qnnrt.Session(model) as session:
-        for x, expected in zip(feeds, streamed(data, feeds), strict=True):
+        for x, expected in zip(feeds, reference.streamed(data, feeds), strict=True):
             found = session.run({"x": x})
             for output, array in zip(model.outputs, expected, strict=True):
                 reference.close(found[output], array)

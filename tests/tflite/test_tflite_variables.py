@@ -43,17 +43,6 @@ def frames(data: bytes, count: int) -> list[np.ndarray]:
     return [*(values * (100 if detail["dtype"] is I8 else 1)).astype(detail["dtype"])]
 
 
-def streamed(data: bytes, feeds: list[np.ndarray]) -> list[list[np.ndarray]]:
-    """LiteRT's outputs of each run."""
-    runner = reference.interpreter(data)
-    found = []
-    for x in feeds:
-        runner.set_tensor(runner.get_input_details()[0]["index"], x)
-        runner.invoke()
-        found.append([np.array(runner.get_tensor(d["index"])) for d in runner.get_output_details()])
-    return found
-
-
 def check(found: Any, wanted: list[np.ndarray]) -> None:
     for a, b in zip(found, wanted, strict=True):
         reference.close(np.asarray(a), b)
@@ -66,7 +55,7 @@ def test_a_session_keeps_variables_as_the_interpreter_does(make: Callable[[], by
     assert isinstance(model, qnnrt.Model)
     assert len(model.state) == 1
     feeds = frames(data, 50)
-    wanted = streamed(data, feeds)
+    wanted = reference.streamed(data, feeds)
     with qnnrt.Session(model) as session:
         assert list(session.inputs) == ["x"]
         for _ in range(2):
@@ -97,7 +86,7 @@ def test_a_context_binary_has_variables_as_state(
         session.save_binary(tmp_path / "net.bin")
     feeds = frames(data, 5)
     with qnnrt.Session(tmp_path / "net.bin", backend) as session:
-        for x, want in zip(feeds, streamed(data, feeds), strict=True):
+        for x, want in zip(feeds, reference.streamed(data, feeds), strict=True):
             found = session.run({"x": x})
             check([found[name] for name in session.outputs], want)
 
@@ -112,7 +101,7 @@ def test_variables_may_be_inputs_and_outputs(make: Callable[[], bytes]) -> None:
     state = model.initial[name]
     feeds = frames(data, 5)
     with qnnrt.Session(model) as session:
-        for x, want in zip(feeds, streamed(data, feeds), strict=True):
+        for x, want in zip(feeds, reference.streamed(data, feeds), strict=True):
             found = session.run({"x": x, name: state})
             state = found[f"{name}.next"].copy()
             check([found[n] for n in model.outputs if n != f"{name}.next"], want)
@@ -127,7 +116,7 @@ def test_the_workflow_keeps_variables(make: Callable[[], bytes], backend: str | 
     with Interpreter(model_content=data, experimental_delegates=delegates) as it:
         it.allocate_tensors()
         (x,) = (d["index"] for d in it.get_input_details())
-        for feed, want in zip(feeds, streamed(data, feeds), strict=True):
+        for feed, want in zip(feeds, reference.streamed(data, feeds), strict=True):
             it.set_tensor(x, feed)
             it.invoke()
             check([it.get_tensor(d["index"]) for d in it.get_output_details()], want)
@@ -165,7 +154,7 @@ def test_litert_keeps_variables_beside_the_delegate(make: Callable[[], bytes]) -
     given = delegated.delegate(backend_type="htp")
     runner = delegated.interpreter(data, given)
     feeds = frames(data, 5)
-    for x, want in zip(feeds, streamed(data, feeds), strict=True):
+    for x, want in zip(feeds, reference.streamed(data, feeds), strict=True):
         check(delegated.run(runner, [x]), want)
     assert external.counters(given).delegated >= 2
 

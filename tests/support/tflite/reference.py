@@ -62,3 +62,14 @@ def agree(data: bytes, feeds: Sequence[np.ndarray], rtol: float = RTOL) -> Model
     for a, b in zip(found, wanted, strict=True):
         close(a, b, rtol)
     return model
+
+
+def streamed(data: bytes, feeds: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
+    """The interpreter's outputs, frame after frame, its state kept."""
+    runner = interpreter(data)
+    found = []
+    for x in feeds:
+        runner.set_tensor(runner.get_input_details()[0]["index"], x)
+        runner.invoke()
+        found.append([np.array(runner.get_tensor(d["index"])) for d in runner.get_output_details()])
+    return found
