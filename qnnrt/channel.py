@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from ._native import _core
+from ._native._core import Slot
 from .errors import ClosedError, HandoffError
 from .memory import Buffer, alloc
 
@@ -145,8 +146,9 @@ class Channel:
 
         Args:
             spin: seconds that a wait keeps its core and looks before it sleeps, 1 at most. None is
-                50 us, and less as long as that is in vain. More is for an end that has a core of
-                its own: being woken takes many times as long as seeing.
+                100 us, less as long as that is in vain, and nothing where there are more ends than
+                cores. More is for an end that has a core of its own: being woken takes many times
+                as long as seeing.
 
         Raises:
             ValueError: a time that is negative or longer.
@@ -193,67 +195,7 @@ def _attach(
     return Channel._attach(control, buffer, shape, dtype, layout)
 
 
-class Slot:
-    """A slot that is being filled or read: a context manager, which gives it back at its end.
-
-    A producer's is published then, unless an exception ends the block. After that its array must
-    not be used any more: it is whatever is in the slot next.
-
-    Attributes:
-        array: the numpy array in the slot, always the same one for a slot and an end.
-        index: which slot it is, 0 to ``slots - 1``.
-        offset: where it begins in ``channel.buffer``, in bytes.
-        sequence: which publication it is or will be, counted from 0.
-        published_ns: when it was published, on the clock of ``time.monotonic_ns``; 0 while a
-            producer fills it.
-    """
-
-    __slots__ = ("_access", "_end", "_open", "array", "index", "offset", "published_ns", "sequence")
-
-    def __init__(self, end: _End, index: int) -> None:
-        channel = end.channel
-        self._end = end._end
-        self._open = False
-        self._access: _core.CpuAccess | None = None
-        self.index = index
-        self.offset = channel.offsets[index]
-        self.sequence = self.published_ns = 0
-        self.array = end._memory.array(channel.shape, channel.dtype, self.offset)
-        if not channel.buffer.coherent:
-            self._access = channel.buffer.cpu_access(read=True, write=end._writes)
-
-    def _begin(self) -> Self:
-        if self._access is not None:
-            self._access.__enter__()
-        self._open = True
-        return self
-
-    def _finish(self, publish: bool) -> None:
-        if not self._open:
-            raise ClosedError("this slot was given back")
-        self._open = False
-        if self._access is not None:
-            self._access.__exit__(None, None, None)
-        self._end.done(self.index, publish)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._open:
-            self._finish(kind is None)
-
-    def done(self) -> None:
-        """Give it back now: publish it, or let the producer have it again."""
-        self._finish(True)
-
-
-class _End:
+class _End(_core.ChannelEnd):
     """One end of a channel."""
 
     _writes: bool
@@ -261,65 +203,30 @@ class _End:
     def __init__(self, channel: Channel, spin: float | None) -> None:
         if spin is not None and not 0 <= spin <= 1:
             raise ValueError(f"spin must be 0 to 1 seconds, not {spin!r}")
-        self.channel = channel
-        self._memory = channel.buffer
-        self._end = _core.RingEnd(channel._control, self._writes, spin)
-        info = self._end.info()
+        memory = channel.buffer
+        end = _core.RingEnd(channel._control, self._writes, spin)
+        info = end.info()
         if channel._layout != tuple(info[k] for k in ("slots", "slot_bytes", "stride", "flags")):
-            self._end.close()
+            end.close()
             raise HandoffError("the control block is that of another channel", "memory")
-        if info["slots"] * info["stride"] > self._memory.nbytes:
-            self._end.close()
+        if info["slots"] * info["stride"] > memory.nbytes:
+            end.close()
             raise HandoffError("the slots do not fit into the buffer", "memory")
-        self._slots = [Slot(self, i) for i in range(channel.slots)]
-
-    def next(self, timeout: float | None = None) -> Slot:
-        """The next slot, for a ``with`` block.
-
-        Args:
-            timeout: seconds to wait at most; None is as long as it takes.
-
-        Raises:
-            TimeoutError: nothing to read, or no room, in that time.
-            ClosedError: this end is closed; or the producer has closed the channel, and all that
-                it published was read.
-            HandoffError: "sender", the producer's process has ended without closing it.
-        """
-        index = self._end.next(timeout)
-        if index < 0:
-            raise TimeoutError(self._nothing(timeout))
-        slot = self._slots[index]
-        slot.sequence, slot.published_ns = self._end.sequence, self._end.published
-        return slot._begin()
+        self.channel = channel
+        slots = [
+            Slot(
+                end,
+                i,
+                offset,
+                memory.array(channel.shape, channel.dtype, offset),
+                None if memory.coherent else memory.cpu_access(read=True, write=self._writes),
+            )
+            for i, offset in enumerate(channel.offsets)
+        ]
+        super().__init__(end, slots)
 
     def _nothing(self, timeout: float | None) -> str:
         raise NotImplementedError
-
-    @property
-    def dropped(self) -> int:
-        """What this consumer has missed, or this producer has overwritten unread."""
-        return int(self._end.info()["dropped"])
-
-    @property
-    def closed(self) -> bool:
-        """Whether this end is closed."""
-        return self._end.closed
-
-    def close(self) -> None:
-        """Close this end. A producer's ends the channel for consumers that have read the rest.
-
-        Twice is harmless.
-        """
-        self._end.close()
-        for slot in self._slots:
-            del slot.array  # a view of the memory, which the channel could not be closed with
-        self._slots = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
 
 class Producer(_End):
@@ -333,7 +240,7 @@ class Producer(_End):
     @property
     def consumers(self) -> int:
         """How many there are; one that died counts until the ring is full the next time."""
-        return int(self._end.info()["consumers"])
+        return int(self._info()["consumers"])
 
     def wait_for_consumers(self, count: int = 1, timeout: float | None = None) -> None:
         """Wait until so many consumers are open: with delivery "all" they miss nothing then.

@@ -12,6 +12,7 @@
 #include "abi/qnn_errors.h"
 #include "ipc/ring_control.h"
 #include "support/clock.h"
+#include "support/cores.h"
 #include "support/pause.h"
 
 namespace qnnrt::ipc {
@@ -23,6 +24,10 @@ constexpr uint32_t kMostVain = 6;
 // How long a sleep lasts before the other side is looked after, and the time between two looks for
 // consumers that died.
 constexpr uint64_t kLook = 50 * 1000 * 1000;
+// How long a consumer that has left the producer's core stays where the kernel puts it then, at
+// first; twice as long each time, up to a second: there may be a reason to bring it back.
+constexpr uint64_t kAside = 1000 * 1000;
+constexpr uint32_t kMostAsides = 10;
 
 void FutexWait(std::atomic<uint32_t>* word, uint32_t expected, uint64_t nanoseconds) {
   timespec limit;
@@ -35,13 +40,13 @@ void FutexWake(std::atomic<uint32_t>* word, int count) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAKE, count, nullptr, nullptr, 0);
 }
 
-// Alone on its core, whoever waits by looking keeps the other side from running.
-bool MaySpin() {
-  static const bool may = [] {
+// Cores that this process may use.
+int Cores() {
+  static const int cores = [] {
     cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) != 0 || CPU_COUNT(&set) > 1;
+    return sched_getaffinity(0, sizeof set, &set) != 0 ? 1 : CPU_COUNT(&set);
   }();
-  return may;
+  return cores;
 }
 
 }  // namespace
@@ -100,6 +105,7 @@ void Endpoint::Publish(uint32_t index, qnnrt_ring_slot_t* out) {
   slot->published.store(now, std::memory_order_relaxed);
   slot->word.store(WordOf(TagOf(sequence)), std::memory_order_release);
   c_->order(config_)[sequence % config_.slots].store(index, std::memory_order_release);
+  c_->producer_core.store(static_cast<uint32_t>(sched_getcpu() + 1), std::memory_order_relaxed);
   c_->published.store(sequence + 1);
   WakeConsumers(false);
   used_.push_back(index);
@@ -138,6 +144,8 @@ bool Endpoint::Pin(uint64_t sequence, qnnrt_ring_slot_t* out) {
   out->reserved = 0;
   out->sequence = sequence;
   out->published = slot->published.load(std::memory_order_relaxed);
+  interval_ = out->published - pinned_;
+  pinned_ = out->published;
   return true;
 }
 
@@ -192,12 +200,30 @@ bool Endpoint::LookDue() {
   return true;
 }
 
+// Whether the other ends can run while this one keeps its core. With more ends than cores one of
+// them cannot. And the kernel wakes a thread on the core of whoever wakes it when the two do it
+// often: a consumer that is on the producer's core sleeps at once, or, where frames come faster
+// than a sleep takes, moves to another core.
+bool Endpoint::MayLook(uint64_t now) {
+  if (!spin_fixed_ && __builtin_popcount(c_->active.load()) >= Cores()) return false;
+  if (IsProducer()) return true;
+  const int core = sched_getcpu();
+  const uint32_t producers = c_->producer_core.load(std::memory_order_relaxed);
+  if (core < 0 || producers != static_cast<uint32_t>(core) + 1) return true;
+  if (interval_ >= kSpin || now < aside_due_) return false;
+  aside_due_ = now + (kAside << std::min(asides_++, kMostAsides));
+  Placement placement;
+  // Where it may run is as it was afterwards.
+  return placement.Avoid(core) && !placement.Avoid(-1);
+}
+
 bool Endpoint::Spin(uint64_t start, qnnrt_ring_slot_t* out) {
-  if (!spin_fixed_ && !MaySpin()) return false;
   const uint64_t end = start + (spin_fixed_ ? spin_ : spin_ >> vain_);
   while (MonotonicNanoseconds() < end) {
-    for (int i = 0; i < 4; ++i) Pause();
-    if (Try(out)) return true;
+    for (int i = 0; i < 4; ++i) {
+      Pause();
+      if (Try(out)) return true;
+    }
   }
   return false;
 }
@@ -249,7 +275,7 @@ Status Endpoint::Next(uint64_t timeout, qnnrt_ring_slot_t* out) {
       return Status(QNNRT_RING_ENDED, "the ring's producer has ended without closing it");
     }
     if (MonotonicNanoseconds() - start >= timeout) return Status(QNNRT_RING_TIMEOUT);
-    if (first && Spin(start, out)) return Status::Ok();
+    if (first && MayLook(start) && Spin(start, out)) return Status::Ok();
     const uint64_t passed = MonotonicNanoseconds() - start;
     if (passed < timeout && Sleep(std::min(timeout - passed, kLook), out)) return Status::Ok();
     if (MonotonicNanoseconds() - start < spin_) {

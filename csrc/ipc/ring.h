@@ -40,7 +40,7 @@ Status Format(Buffer* control, const qnnrt_ring_config_t& config);
 
 class Endpoint {
  public:
-  static constexpr uint64_t kSpin = 50 * 1000;
+  static constexpr uint64_t kSpin = 100 * 1000;
   // Takes over a hold on the control block's buffer.
   Status Open(Buffer* control, uint32_t role);
   void Close();
@@ -72,6 +72,7 @@ class Endpoint {
   void WakeConsumers(bool all);
   void WakeProducer();
   bool Spin(uint64_t start, qnnrt_ring_slot_t* out);
+  bool MayLook(uint64_t now);
   bool LookDue();
   void CleanUp();  // after consumers that died
   void ClearSeat(uint32_t seat);
@@ -90,6 +91,11 @@ class Endpoint {
   bool spin_fixed_ = false;
   uint32_t vain_ = 0;  // waits that looking again would not have ended
   uint64_t looked_ = 0;
+  // Of a consumer: when what it read last was published, how long after the one before; when it may
+  // leave the producer's core the next time, and how often it has.
+  uint64_t pinned_ = 0, interval_ = kSpin;
+  uint64_t aside_due_ = 0;
+  uint32_t asides_ = 0;
   // Of a producer: slots that are free, those in use in the order of their publication, and the one
   // that it fills.
   std::mutex mutex_;

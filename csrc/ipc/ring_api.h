@@ -56,7 +56,7 @@ QNN_API uint64_t qnnrt_ring_format(qnnrt_buffer_t control, const qnnrt_ring_conf
 QNN_API uint64_t qnnrt_ring_open(qnnrt_buffer_t control, uint32_t role, qnnrt_endpoint_t* out);
 // A producer's ends the ring for its consumers, once they have read what there is.
 QNN_API uint64_t qnnrt_ring_close(qnnrt_endpoint_t endpoint);
-// How long a wait looks again and again before it sleeps: 50 us, and less where that is in vain,
+// How long a wait looks again and again before it sleeps: 100 us, and less where that is in vain,
 // unless said here; then always as long. For an end with a core of its own.
 QNN_API uint64_t qnnrt_ring_set_spin(qnnrt_endpoint_t endpoint, uint64_t nanoseconds);
 // A producer's next slot to fill, a consumer's next one to read. timeout: nanoseconds; 0 does not

@@ -8,7 +8,7 @@
 
 namespace qnnrt::ipc {
 
-inline constexpr uint32_t kRingMagic = 0x51524e47, kRingVersion = 1, kMostSlots = 4096;
+inline constexpr uint32_t kRingMagic = 0x51524e47, kRingVersion = 2, kMostSlots = 4096;
 
 // ---- The word of a slot: tag << 32 | readers ----
 inline constexpr uint32_t kFree = 0, kFilling = 1;
@@ -34,6 +34,7 @@ struct alignas(64) Control {
   std::atomic<uint32_t> closed{0}, had_producer{0};
   std::atomic<uint32_t> events{0};  // consumers sleep on it
   std::atomic<uint32_t> producer_waits{0};
+  std::atomic<uint32_t> producer_core{0};  // where it published from, counted from 1
 
   // Written by consumers; bits are seats.
   alignas(64) std::atomic<uint32_t> active{0};

@@ -89,6 +89,9 @@ Status Endpoint::Open(Buffer* buffer, uint32_t role) {
   spin_fixed_ = false;
   vain_ = 0;
   looked_ = 0;
+  pinned_ = aside_due_ = 0;
+  interval_ = kSpin;
+  asides_ = 0;
   free_.clear();
   used_.clear();
   if (buffer->nbytes < sizeof(Control) || buffer->fd < 0 || buffer->Has(kBufferReadOnly) ||

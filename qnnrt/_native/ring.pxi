@@ -48,9 +48,6 @@ cdef class RingEnd:
     cdef qnnrt_endpoint_t _handle
     cdef uint32_t _generation
     cdef Buffer _control
-    # Of the slot that ``next`` or ``done`` was last about.
-    cdef readonly uint64_t sequence
-    cdef readonly uint64_t published
 
     def __init__(self, Buffer control not None, bint producer, spin=None):
         control._open()
@@ -93,38 +90,36 @@ cdef class RingEnd:
         if code:
             raise _ring_error(code, "close")
 
-    def next(self, timeout) -> int:
-        """The slot to fill or to read; -1 when there was none for so many seconds."""
+    # The slot to fill or to read, in `slot`; False when there was none for so many seconds.
+    cdef bint _next(self, timeout, qnnrt_ring_slot_t* slot) except -1:
         self._open()
-        cdef qnnrt_ring_slot_t slot
         cdef qnnrt_endpoint_t handle = self._handle
         cdef uint64_t left, part
-        cdef uint64_t code = qnnrt_ring_next(handle, 0, &slot)
+        cdef uint64_t code = qnnrt_ring_next(handle, 0, slot)
         if code == QNNRT_RING_TIMEOUT:
             left = _FOR_EVER if timeout is None else <uint64_t>(max(timeout, 0.0) * 1e9)
             while code == QNNRT_RING_TIMEOUT and left:
                 part = min(left, _LOOK)
                 with nogil:
-                    code = qnnrt_ring_next(handle, part, &slot)
+                    code = qnnrt_ring_next(handle, part, slot)
                 if code == QNNRT_RING_TIMEOUT:
                     PyErr_CheckSignals()
                     if left != _FOR_EVER:
                         left -= part
         if code == QNNRT_RING_TIMEOUT:
-            return -1
+            return False
         if code:
             raise _ring_error(code, "next")
-        self.sequence = slot.sequence
-        self.published = slot.published
-        return slot.index
+        return True
 
-    def done(self, uint32_t index, bint publish) -> None:
-        """The slot is filled, or read."""
+    # The slot is filled, or read.
+    cdef int _done(self, uint32_t index, bint publish) except -1:
         self._open()
         cdef qnnrt_ring_slot_t slot
         cdef uint64_t code = qnnrt_ring_done(self._handle, index, publish, &slot)
         if code:
             raise _ring_error(code, "done")
+        return 0
 
     def info(self) -> dict:
         """Slots, flags, slot_bytes, stride; published, dropped, consumers, closed."""
@@ -139,6 +134,139 @@ cdef class RingEnd:
             "published": info.published, "dropped": info.dropped, "consumers": info.consumers,
             "closed": info.closed != 0,
         }
+
+
+cdef class Slot:
+    """A slot that is being filled or read: a context manager, which gives it back at its end.
+
+    A producer's is published then, unless an exception ends the block. After that its array must
+    not be used any more: it is whatever is in the slot next.
+
+    Attributes:
+        array: the numpy array in the slot, always the same one for a slot and an end.
+        index: which slot it is, 0 to ``slots - 1``.
+        offset: where it begins in ``channel.buffer``, in bytes.
+        sequence: which publication it is or will be, counted from 0.
+        published_ns: when it was published, on the clock of ``time.monotonic_ns``; 0 while a
+            producer fills it.
+    """
+
+    cdef RingEnd _end
+    cdef object _array
+    cdef CpuAccess _access  # None where processor and devices see the same bytes
+    cdef bint _held
+    cdef readonly uint32_t index
+    cdef readonly uint64_t offset
+    cdef readonly uint64_t sequence
+    cdef readonly uint64_t published_ns
+
+    def __init__(self, RingEnd end not None, uint32_t index, uint64_t offset, array,
+                 CpuAccess access=None):
+        self._end = end
+        self.index = index
+        self.offset = offset
+        self._array = array
+        self._access = access
+
+    @property
+    def array(self):
+        """The numpy array in the slot."""
+        if self._array is None:
+            raise errors.ClosedError("this end of the channel is closed")
+        return self._array
+
+    cdef int _begin(self, const qnnrt_ring_slot_t* slot) except -1:
+        self.sequence = slot.sequence
+        self.published_ns = slot.published
+        if self._access is not None:
+            self._access.__enter__()
+        self._held = True
+        return 0
+
+    cdef int _finish(self, bint publish) except -1:
+        self._held = False
+        if self._access is not None:
+            self._access.__exit__(None, None, None)
+        return self._end._done(self.index, publish)
+
+    def __enter__(self) -> Slot:
+        return self
+
+    def __exit__(self, kind, error, trace) -> None:
+        if self._held:
+            self._finish(kind is None)
+
+    def done(self) -> None:
+        """Give it back now: publish it, or let the producer have it again.
+
+        Raises:
+            ClosedError: it was given back already, or its end is closed.
+        """
+        if not self._held:
+            raise errors.ClosedError("this slot was given back")
+        self._finish(True)
+
+
+cdef class ChannelEnd:
+    """One end of a channel: what its producer and its consumers have in common."""
+
+    cdef RingEnd _end
+    cdef list _slots
+
+    def __init__(self, RingEnd end not None, list slots not None):
+        self._end = end
+        self._slots = slots
+
+    def next(self, timeout=None) -> Slot:
+        """The next slot, for a ``with`` block.
+
+        Args:
+            timeout: seconds to wait at most; None is as long as it takes.
+
+        Raises:
+            TimeoutError: nothing to read, or no room, in that time.
+            ClosedError: this end is closed; or the producer has closed the channel, and all that
+                it published was read.
+            HandoffError: "sender", the producer's process has ended without closing it.
+        """
+        cdef qnnrt_ring_slot_t taken
+        if not self._end._next(timeout, &taken):
+            raise TimeoutError(self._nothing(timeout))
+        if taken.index >= <uint32_t>len(self._slots):
+            raise errors.ClosedError("this end of the channel is closed")
+        cdef Slot slot = self._slots[taken.index]
+        slot._begin(&taken)
+        return slot
+
+    def _info(self) -> dict:
+        return self._end.info()
+
+    @property
+    def dropped(self):
+        """What this consumer has missed, or this producer has overwritten unread."""
+        return self._end.info()["dropped"]
+
+    @property
+    def closed(self):
+        """Whether this end is closed."""
+        return self._end.closed
+
+    def close(self) -> None:
+        """Close this end. A producer's ends the channel for consumers that have read the rest.
+
+        Twice is harmless.
+        """
+        self._end.close()
+        cdef Slot slot
+        for slot in self._slots:
+            slot._array = None  # a view of the memory, which the channel could not be closed with
+        self._slots = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc) -> None:
+        self.close()
 
 
 RING_DROP_OLDEST = QNNRT_RING_DROP_OLDEST

@@ -1,4 +1,5 @@
 // Rings of slots: what the producer wrote is what consumers read, whoever waits, is slow or dies.
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -248,6 +249,44 @@ TEST(other_memory_is_no_ring) {
   CHECK_EQ(ring.Get(consumer, 0, &value), uint64_t{QNNRT_RING_TIMEOUT});
   CHECK_EQ(qnnrt_ring_close(consumer), 0u);
   CHECK_EQ(qnnrt_ring_close(producer), 0u);
+}
+
+// Where a consumer and its producer share a core, looking for a frame keeps it from being made.
+TEST(a_consumer_leaves_the_producers_core_and_may_still_run_everywhere) {
+  cpu_set_t all, one;
+  CHECK_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  if (CPU_COUNT(&all) < 2) return;  // nowhere to go
+  size_t core = 0;
+  while (!CPU_ISSET(core, &all)) ++core;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  Ring ring(4, 0);
+  const qnnrt_endpoint_t producer = ring.Open(QNNRT_RING_PRODUCER);
+  const qnnrt_endpoint_t consumer = ring.Open(QNNRT_RING_CONSUMER);
+  std::atomic<bool> apart{false};
+  std::thread thread([&] {
+    CHECK_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    uint64_t value = 0, expected = 0;
+    for (; ring.Get(consumer, kPatience, &value) == 0; ++expected) {
+      CHECK_EQ(value, expected);
+      // It begins beside the producer, and may go.
+      if (value == 0) CHECK_EQ(sched_setaffinity(0, sizeof all, &all), 0);
+      if (sched_getcpu() != static_cast<int>(core)) apart.store(true);
+    }
+    cpu_set_t after;
+    CHECK_EQ(sched_getaffinity(0, sizeof after, &after), 0);
+    CHECK(CPU_EQUAL(&after, &all));
+  });
+  CHECK_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kPatience);
+  for (uint64_t i = 0; !apart.load() && std::chrono::steady_clock::now() < end; ++i) {
+    CHECK_EQ(ring.Put(producer, i, kPatience), 0u);
+  }
+  CHECK_EQ(sched_setaffinity(0, sizeof all, &all), 0);
+  CHECK(apart.load());
+  CHECK_EQ(qnnrt_ring_close(producer), 0u);
+  thread.join();
+  CHECK_EQ(qnnrt_ring_close(consumer), 0u);
 }
 
 #ifndef UNDER_THREAD_SANITIZER
