@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -200,3 +201,17 @@ def test_the_source_distribution_holds_every_source(tmp_path: Path) -> None:
     assert {"setup.py", "pyproject.toml", "README.md", "LICENSE"} <= names
     built = {n for n in names if n.endswith((".so", ".o", ".cpp", ".pyc"))}
     assert not built
+
+
+def test_sources_without_the_native_module_say_what_to_do(tmp_path: Path) -> None:
+    shutil.copytree(PACKAGE, tmp_path / "qnnrt", ignore=shutil.ignore_patterns("*.so*", "lib"))
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", "import qnnrt"],
+        env=environment, cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: qnnrt was imported from its sources")
+    assert "another folder" in last
+    assert "pip install -e ." in last
