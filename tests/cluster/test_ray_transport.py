@@ -77,6 +77,7 @@ def test_a_buffer_arrives_as_the_same_memory(producer: Any, consumers: Any) -> N
 
 
 def test_the_lease_ends_with_the_last_reference(producer: Any, consumers: Any) -> None:
+    ray.get(consumers[0].sum.remote(producer.make.remote(N, 1)))  # what the first hand-off leaves
     ray.get(producer.forget.remote())
     assert until(lambda: of(producer)["buffers"] == 0)
     before = of(producer)
