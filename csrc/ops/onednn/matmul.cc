@@ -25,9 +25,10 @@ constexpr int64_t kFewRows = 24, kLargeWeights = 128 * 1024;
 // 128 rows takes no longer than oneDNN's, from the same packed weights, which are there once then.
 // Matrices of the sizes of a decoder's layers come after one another, so none is in a cache; floats
 // are fetched ahead, which pays for more rows (197 rows, 384 to 1536 and back: 0.94 and 0.92 of
-// oneDNN's time; with fewer terms it takes longer).
+// oneDNN's time). Of fewer terms results are written more often than by oneDNN: 24 rows of 192 to
+// 1536 take 0.84 of its time, 64 rows 1.02 to 1.05, 128 rows 1.16 to 1.28.
 constexpr int64_t kOneOfMany = 384 << 10, kChunk = 128;
-constexpr int64_t kManyTerms = 384, kLargeChunk = 256;
+constexpr int64_t kManyTerms = 384, kLargeChunk = 256, kSmallChunk = 32;
 // Multiply-adds up to which the portable product of floats by packed weights is level with oneDNN's
 // or ahead of it (up to 128 rows, Zen 4: 0.98 to 1.21 times as fast on one thread, 0.98 to 1.24 on
 // two; from 4e6 on behind). A network of no larger ones does without the library: it takes 1.5 MiB
@@ -59,7 +60,9 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
   // times as long as widening (narrow.cc).
   if (types->in == dnnl_bf16 && !HasBrainGemm()) return KernelPtr();
   const bool large = depth * columns * (floats ? 4 : 2) >= kOneOfMany;
-  const int64_t most_rows = floats && large && depth >= kManyTerms ? kLargeChunk : kChunk;
+  const int64_t most_rows = !floats || !large     ? kChunk
+                            : depth >= kManyTerms ? kLargeChunk
+                                                  : kSmallChunk;
   if (weights.is_static() && (floats || types->in == dnnl_bf16) &&
       product(o.weights.begin(), o.weights.end()) == depth * columns &&
       (large || (floats && work <= kSmallWork)) &&
