@@ -447,6 +447,8 @@ QNN_API const char* qnnrt_version(void);
 QNN_API const char* qnnrt_kernel_library(void);
 // The op table as JSON.
 QNN_API const char* qnnrt_op_coverage_json(void);
+// One op of it, until this thread asks for another; null: there is no such op, or no memory.
+QNN_API const char* qnnrt_op_json(const char* op);
 // Every config option that the runtime knows and what it does with it, as JSON.
 QNN_API const char* qnnrt_config_table_json(void);
 

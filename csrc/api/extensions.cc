@@ -314,4 +314,8 @@ const char* qnnrt_op_coverage_json(void) {
   return qnnrt::LastingText([] { return qnnrt::OpTableJson(); });
 }
 
+const char* qnnrt_op_json(const char* op) {
+  return qnnrt::TextOrNull([op] { return op != nullptr ? qnnrt::OpTableJson(op) : std::string(); });
+}
+
 }  // extern "C"

@@ -90,4 +90,11 @@ std::string OpJson(const OpDef* def) {
 
 std::string OpTableJson() { return Array(AllOps(), OpJson); }
 
+std::string OpTableJson(const std::string& type) {
+  for (const OpDef* def : AllOps()) {  // not FindOp, which has records of no op of QNN's, too
+    if (type == def->type) return OpJson(def);
+  }
+  return {};
+}
+
 }  // namespace qnnrt

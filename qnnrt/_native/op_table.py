@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import _core
@@ -20,19 +20,9 @@ class Records(Mapping[str, dict[str, Any]]):
         self._all = False
 
     def __getitem__(self, op: str) -> dict[str, Any]:
-        self.read((op,))
+        if op not in self._read and not self._all and (text := _core.op_json(op)) is not None:
+            self._read[op] = json.loads(text)
         return self._read[op]
-
-    def read(self, ops: Iterable[str]) -> None:
-        """Read the records of some ops together: the text of all is 150 KB each time."""
-        new = () if self._all else [op for op in ops if op not in self._read]
-        if not new:
-            return
-        text, decoder = _core.op_coverage_json(), json.JSONDecoder()
-        for op in new:
-            begin = text.find(f'{{"type": {json.dumps(op)},')
-            if begin >= 0:
-                self._read[op] = decoder.raw_decode(text, begin)[0]
 
     def __iter__(self) -> Iterator[str]:
         if not self._all:

@@ -973,6 +973,7 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
     const char* qnnrt_version()
     const char* qnnrt_kernel_library()
     const char* qnnrt_op_coverage_json()
+    const char* qnnrt_op_json(const char* op)
     const char* qnnrt_config_table_json()
 
 

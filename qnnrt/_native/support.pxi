@@ -146,6 +146,15 @@ def op_coverage_json() -> str:
     return _text(qnnrt_op_coverage_json())
 
 
+def op_json(str op not None) -> str | None:
+    """One op of it; None: there is no such op."""
+    cdef bytes name = op.encode(errors="surrogatepass")
+    if b"\0" in name:
+        return None
+    cdef const char* text = qnnrt_op_json(name)
+    return None if text == NULL else _text(text)
+
+
 cdef struct _Option:
     # Every QNN config but the global one: 32-bit option, padding, 8-byte union.
     uint32_t option

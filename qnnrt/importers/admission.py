@@ -21,7 +21,6 @@ __all__ = ["refused"]
 
 def refused(ops: Sequence[Op]) -> Iterator[tuple[Op, str]]:
     """The operations that a graph would not take, each with the reason."""
-    op_table().read({op.type for op in ops})
     for op in ops:
         reason = _refusal(op.type, _kinds(op.inputs), _kinds(op.outputs))
         if reason is not None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .graph import Edge, Op, Shape
-from .norm_algebra import Norm, norms_in
 from .rewriting import SCALED, Graph
 from .shorthand import u32
+
+if TYPE_CHECKING:
+    from .norm_algebra import Norm
 
 _MULTIPLY, _ADD, _DIVIDE = "ElementWiseMultiply", "ElementWiseAdd", "ElementWiseDivide"
 
@@ -22,6 +25,8 @@ _MULTIPLY, _ADD, _DIVIDE = "ElementWiseMultiply", "ElementWiseAdd", "ElementWise
 def find_norms(graph: Graph) -> None:
     """Arithmetic that is a LayerNorm, an RmsNorm or an L2Norm; those over the pixels of an image
     become an InstanceNorm or a GroupNorm, whose kernels go through memory in order."""
+    from .norm_algebra import norms_in  # most networks have scales alone
+
     made: dict[int, list[Op]] = {}
     dropped: set[int] = set()
 

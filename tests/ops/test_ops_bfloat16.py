@@ -102,3 +102,18 @@ def test_a_depthwise_convolution_of_one_channel_is_converted(
         ]
         step = 2.0**-8 if dtype == BF16 else 2.0**-11
         np.testing.assert_allclose(run[0].astype(F32), run[1], rtol=step, atol=1e-5)
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("rows", [1, 2, 4, 5])
+def test_rows_by_weights_that_are_no_constants_are_rounded_once(
+    rows: int, turned: bool, kernels: str
+) -> None:
+    r = np.random.default_rng(rows)
+    a, b = (r.standard_normal(shape).astype(BF16) for shape in ((3, rows, 512), (3, 512, 300)))
+    given = [a, np.ascontiguousarray(b.swapaxes(1, 2)) if turned else b]
+    params = {"transpose_in0": False, "transpose_in1": turned}
+    (got,) = run_op("MatMul", given, [(3, rows, 300)], params, static=(), kernels=kernels)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_allclose(got.astype(np.float64), exact, rtol=2.0**-8, atol=1e-4)

@@ -59,6 +59,26 @@ def test_the_mean_of_an_image_is_the_same_with_any_number_of_threads(
         np.testing.assert_array_equal(other, results[0])
 
 
+@pytest.mark.parametrize("shape", [(2, 37, 29, 32), (1, 7, 7, 1280), (3, 5, 1, 3), (1, 64, 64, 70)])
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_the_mean_of_an_image_in_sixteen_bits_is_rounded_once(
+    shape: tuple[int, ...], kernels: str
+) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = np.random.default_rng(1).standard_normal(shape, np.float32) + 3
+    params = {
+        "filter_size": u32(*shape[1:3]), "stride": u32(1, 1), "pad_amount": pairs((0, 0), (0, 0)),
+    }  # fmt: skip
+    out = (shape[0], 1, 1, shape[3])
+    for dtype in (np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16)):
+        narrow = x.astype(dtype)
+        (wide,) = run_op("PoolAvg2d", [narrow.astype(np.float32)], [out], params, kernels=kernels)
+        for threads in (1, 2, 3):
+            (got,) = run_op("PoolAvg2d", [narrow], [out], params, kernels=kernels, threads=threads)
+            assert got.dtype == dtype
+            np.testing.assert_array_equal(got, wide.astype(dtype))
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32])
 def test_max_pooling_takes_integers(dtype: type[np.integer]) -> None:
     info = np.iinfo(dtype)

@@ -19,15 +19,21 @@ constexpr double kLeastMatMulWork = 2e5;
 // 300x1000 to 4096x4096, is 1.2 to 5 times faster there with one thread; 8 to 24 rows of 512x512
 // 1.3 to 1.8 times; 3 rows of 300x300 take twice as long.
 constexpr int64_t kFewRows = 24, kLargeWeights = 128 * 1024;
+// In BFLOAT_16 the portable kernel widens such weights in each run, for which so few rows do not
+// pay, however oneDNN multiplies: one row by 1024x1024 takes 5 times as long there, by 12 matrices
+// of 64x197 1.6 times, four rows by 1024x1024 1.3 times.
+constexpr double kLeastBrainRow = 2e4;
+constexpr int64_t kFewBrainRows = 4;
 // Bytes of weights that no core's cache holds: one row is at the speed of memory then, of which
 // oneDNN reaches 48 % in FLOAT_32 and 60 % in BFLOAT_16, and the portable kernel 93 % and more.
 // What a decoder reads token by token it has read in chunks before: the portable product of up to
 // 128 rows takes no longer than oneDNN's, from the same packed weights, which are there once then.
 // Matrices of the sizes of a decoder's layers come after one another, so none is in a cache; floats
 // are fetched ahead, which pays for more rows (197 rows, 384 to 1536 and back: 0.94 and 0.92 of
-// oneDNN's time; with fewer terms it takes longer).
+// oneDNN's time). Of fewer terms results are written more often than by oneDNN: 24 rows of 192 to
+// 1536 take 0.84 of its time, 64 rows 1.02 to 1.05, 128 rows 1.16 to 1.28.
 constexpr int64_t kOneOfMany = 384 << 10, kChunk = 128;
-constexpr int64_t kManyTerms = 384, kLargeChunk = 256;
+constexpr int64_t kManyTerms = 384, kLargeChunk = 256, kSmallChunk = 32;
 // Multiply-adds up to which the portable product of floats by packed weights is level with oneDNN's
 // or ahead of it (up to 128 rows, Zen 4: 0.98 to 1.21 times as fast on one thread, 0.98 to 1.24 on
 // two; from 4e6 on behind). A network of no larger ones does without the library: it takes 1.5 MiB
@@ -45,8 +51,9 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
 
   const size_t rank = o.dst.size();
   const double work = o.work();
-  if (work < kLeastMatMulWork) return KernelPtr();
   const int64_t rows = o.dst[rank - 2], depth = o.src[rank - 1], columns = o.dst[rank - 1];
+  const bool brains = types->in == dnnl_bf16, widens = brains && !weights.is_static();
+  if (work < (widens && rows == 1 ? kLeastBrainRow : kLeastMatMulWork)) return KernelPtr();
   const bool dense = o.weight_strides[rank - 1] == 1;
   // With AVX2 oneDNN does not pack floats: with 2,048 columns or more its products take up to twice
   // the portable kernel's time, with fewer 0.95 to 1.1 times.
@@ -57,10 +64,13 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
   };
   // oneDNN emulates the instructions where a processor has none for BFLOAT_16, which takes four
   // times as long as widening (narrow.cc).
-  if (types->in == dnnl_bf16 && !HasBrainGemm()) return KernelPtr();
+  const bool few = rows == 1 || (rows <= kFewBrainRows && depth * columns >= kLargeWeights);
+  if (brains && !HasBrainGemm() && !(widens && few)) return KernelPtr();
   const bool large = depth * columns * (floats ? 4 : 2) >= kOneOfMany;
-  const int64_t most_rows = floats && large && depth >= kManyTerms ? kLargeChunk : kChunk;
-  if (weights.is_static() && (floats || types->in == dnnl_bf16) &&
+  const int64_t most_rows = !floats || !large     ? kChunk
+                            : depth >= kManyTerms ? kLargeChunk
+                                                  : kSmallChunk;
+  if (weights.is_static() && (floats || brains) &&
       product(o.weights.begin(), o.weights.end()) == depth * columns &&
       (large || (floats && work <= kSmallWork)) &&
       product(o.dst.begin(), o.dst.end() - 1) <= most_rows) {

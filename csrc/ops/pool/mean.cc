@@ -1,8 +1,12 @@
-// The mean of each channel over a whole image of floats.
+// The mean of each channel over a whole image of floats, FLOAT_32 or BFLOAT_16.
 #include <algorithm>
+#include <cstring>
+#include <type_traits>
 
 #include "ops/isa.h"
 #include "ops/pool/pool.h"
+#include "ops/stored_floats.h"
+#include "ops/vector_math.h"
 
 namespace qnnrt {
 namespace {
@@ -10,7 +14,7 @@ namespace {
 constexpr size_t kAtOnce = 8;  // pixels that are added before their sum is
 
 // sums[c] += the channels of so many pixels, which follow each other
-struct AddPixels {
+struct AddFloats {
   static QNNRT_INLINE void Run(const float* x, size_t pixels, size_t channels, float* sums) {
     size_t p = 0;
     for (; p + kAtOnce <= pixels; p += kAtOnce, x += kAtOnce * channels) {
@@ -29,26 +33,90 @@ struct AddPixels {
   }
 };
 
+// The same of BFLOAT_16, two channels from one word: those with even numbers are in the first half
+// of the sums, those with odd ones in the second, and the last of an odd number of channels behind
+// them. Widened one by one they take 1.7 times as long.
+struct AddBrains {
+  static QNNRT_INLINE float Low(uint32_t word) {
+    return vmath::FromBits(static_cast<int32_t>(word << 16));
+  }
+  static QNNRT_INLINE float High(uint32_t word) {
+    return vmath::FromBits(static_cast<int32_t>(word & 0xffff0000u));
+  }
+  static QNNRT_INLINE uint32_t Word(const uint16_t* x) {
+    uint32_t word;
+    std::memcpy(&word, x, sizeof(word));
+    return word;
+  }
+
+  static QNNRT_INLINE void Run(const uint16_t* x, size_t pixels, size_t channels, float* sums) {
+    const size_t half = channels / 2;
+    float* const odd = sums + half;
+    if (channels % 2 != 0) {
+      for (size_t p = 0; p < pixels; ++p) sums[2 * half] += Low(x[p * channels + 2 * half]);
+    }
+    size_t p = 0;
+    for (; p + kAtOnce <= pixels; p += kAtOnce, x += kAtOnce * channels) {
+      QNNRT_SIMD
+      for (size_t c = 0; c < half; ++c) {
+        const uint16_t* y = x + 2 * c;
+        const uint32_t w0 = Word(y), w1 = Word(y + channels), w2 = Word(y + 2 * channels);
+        const uint32_t w3 = Word(y + 3 * channels), w4 = Word(y + 4 * channels);
+        const uint32_t w5 = Word(y + 5 * channels), w6 = Word(y + 6 * channels);
+        const uint32_t w7 = Word(y + 7 * channels);
+        sums[c] += ((Low(w0) + Low(w1)) + (Low(w2) + Low(w3))) +
+                   ((Low(w4) + Low(w5)) + (Low(w6) + Low(w7)));
+        odd[c] += ((High(w0) + High(w1)) + (High(w2) + High(w3))) +
+                  ((High(w4) + High(w5)) + (High(w6) + High(w7)));
+      }
+    }
+    for (; p < pixels; ++p, x += channels) {
+      QNNRT_SIMD
+      for (size_t c = 0; c < half; ++c) {
+        const uint32_t word = Word(x + 2 * c);
+        sums[c] += Low(word);
+        odd[c] += High(word);
+      }
+    }
+  }
+};
+
+QNNRT_INLINE void Means(const AddFloats&, const float* sums, size_t channels, float factor,
+                        float* means) {
+  for (size_t c = 0; c < channels; ++c) means[c] = sums[c] * factor;
+}
+QNNRT_INLINE void Means(const AddBrains&, const float* sums, size_t channels, float factor,
+                        float* means) {
+  const size_t half = channels / 2;
+  for (size_t c = 0; c < half; ++c) {
+    means[2 * c] = sums[c] * factor;
+    means[2 * c + 1] = sums[half + c] * factor;
+  }
+  if (channels % 2 != 0) means[2 * half] = sums[2 * half] * factor;
+}
+
 // Pieces of neighbouring pixels, which threads take as they do a convolution's: who cuts by
 // channels has half of each line in the other core's cache, and what comes next, a product with a
 // gate in place, then waits for each line that both have (EfficientNet-B0, two threads: 165 us
 // instead of 20 for its first one).
+template <typename T, typename Add>
 class ImageMean final : public Kernel {
  public:
-  ImageMean(const PoolGeometry& g, double count)
-      : images_(static_cast<size_t>(g.batch)),
+  ImageMean(const PoolGeometry& g, double count, const Tensor& out)
+      : out_(out),
+        images_(static_cast<size_t>(g.batch)),
         pixels_(static_cast<size_t>(g.in[0] * g.in[1] * g.in[2])),
         channels_(static_cast<size_t>(g.channels)),
         pieces_(PiecesOf(pixels_, channels_)),
         factor_(static_cast<float>(1 / count)) {}
 
   size_t ScratchBytes() const override {
-    return pieces_ == 1 ? 0 : images_ * pieces_ * channels_ * sizeof(float);
+    const bool in_place = pieces_ == 1 && std::is_same_v<T, float> && !out_.narrow();
+    return in_place ? 0 : (images_ * pieces_ + 1) * channels_ * sizeof(float);
   }
   Status Run(const ExecArgs& args) override {
-    const float* in = static_cast<const float*>(args.in[0]);
-    float* out = static_cast<float*>(args.out[0]);
-    float* const sums = pieces_ == 1 ? out : static_cast<float*>(args.scratch);
+    const T* in = static_cast<const T*>(args.in[0]);
+    float* const sums = static_cast<float*>(ScratchBytes() == 0 ? args.out[0] : args.scratch);
     const size_t grain = std::max<size_t>(1, kGrainFloats * pieces_ / (pixels_ * channels_));
     args.threads.For(images_ * pieces_, grain, [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) {
@@ -59,12 +127,13 @@ class ImageMean final : public Kernel {
         add_(in + (image * pixels_ + first) * channels_, last - first, channels_, sum);
       }
     });
-    for (size_t image = 0; image < images_; ++image, out += channels_) {
-      if (pieces_ > 1) {
-        std::fill_n(out, channels_, 0.0f);
-        add_(sums + image * pieces_ * channels_, pieces_, channels_, out);
-      }
-      for (size_t c = 0; c < channels_; ++c) out[c] *= factor_;
+    float* const buffer = sums + images_ * pieces_ * channels_;  // where there is scratch
+    for (size_t image = 0; image < images_; ++image) {
+      float* const sum = sums + image * pieces_ * channels_;
+      if (pieces_ > 1) add_floats_(sum + channels_, pieces_ - 1, channels_, sum);
+      float* const means = out_.Place(args.out[0], image * channels_, buffer);
+      Means(Add(), sum, channels_, factor_, means);
+      out_.Store(means, args.out[0], image * channels_, channels_);
     }
     return Status::Ok();
   }
@@ -79,10 +148,16 @@ class ImageMean final : public Kernel {
     return std::clamp<size_t>(floats / kPieceFloats, 1, std::max<size_t>(1, pixels / kAtOnce));
   }
 
+  const StoredFloats out_;
   const size_t images_, pixels_, channels_, pieces_;
   const float factor_;
-  decltype(&AddPixels::Run) const add_ = PickIsa<AddPixels>();
+  decltype(&Add::Run) const add_ = PickIsa<Add>();
+  decltype(&AddFloats::Run) const add_floats_ = PickIsa<AddFloats>();
 };
+
+bool IsStored(const Tensor& tensor) {  // in a way that the kernel takes
+  return tensor.dtype == QNN_DATATYPE_FLOAT_32 || tensor.dtype == QNN_DATATYPE_BFLOAT_16;
+}
 
 }  // namespace
 
@@ -91,17 +166,20 @@ bool IsImageMean(const Node& node, const PoolGeometry& g) {
   for (size_t i = 0; i < 3; ++i) {
     if (g.out[i] != 1 || SpanOf(g, i, 0).size() != g.in[i]) return false;
   }
-  return node.inputs[0]->dtype == QNN_DATATYPE_FLOAT_32 &&
-         node.outputs[0]->dtype == QNN_DATATYPE_FLOAT_32;
+  return IsStored(*node.inputs[0]) && IsStored(*node.outputs[0]);
 }
 
-Result<KernelPtr> MakeImageMean(const PoolGeometry& g) {
+Result<KernelPtr> MakeImageMean(const Node& node, const PoolGeometry& g) {
   double count = 1;
   for (size_t i = 0; i < 3; ++i) {
     const PoolSpan span = SpanOf(g, i, 0);
     count *= static_cast<double>(g.count_pads ? span.padded : span.size());
   }
-  return KernelPtr(new ImageMean(g, count));
+  const Tensor& out = *node.outputs[0];
+  if (node.inputs[0]->dtype == QNN_DATATYPE_FLOAT_32) {
+    return KernelPtr(new ImageMean<float, AddFloats>(g, count, out));
+  }
+  return KernelPtr(new ImageMean<uint16_t, AddBrains>(g, count, out));
 }
 
 }  // namespace qnnrt

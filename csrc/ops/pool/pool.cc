@@ -11,6 +11,7 @@
 #include "ops/isa.h"
 #include "ops/rules.h"
 #include "ops/simd.h"
+#include "ops/stored_floats.h"
 
 namespace qnnrt {
 namespace {
@@ -205,10 +206,13 @@ class Pool final : public Kernel {
   const decltype(PickMax()) max_ = PickMax();
 };
 
-Result<KernelPtr> MakePool(const Node& node, const KernelOptions&) {
+Result<KernelPtr> MakePool(const Node& node, const KernelOptions& options) {
   QNNRT_ASSIGN_OR_RETURN(const PoolGeometry g, ReadPool(node));
-  if (IsImageMean(node, g)) return MakeImageMean(g);
+  if (IsImageMean(node, g)) return MakeImageMean(node, g);
   if (node.type.compare(0, 7, "PoolAvg") == 0) {
+    if (StoredFloats(*node.inputs[0]).narrow() || StoredFloats(*node.outputs[0]).narrow()) {
+      return MakeViaFloat(*FindOp(node.type), node, options);
+    }
     return KernelPtr(new Pool<float, PoolKind::kAverage>(g));
   }
   return VisitNumber(node.inputs[0]->dtype, [&g](auto t) {
@@ -242,6 +246,7 @@ OpDef Def(const char* type, int spatial, PoolKind kind) {
     def.flags |= OpDef::kMoves;
   } else {
     def.fixed = MakeFixedPoolAvg;
+    def.flags |= OpDef::kNativeHalf;  // it says itself what it converts
   }
   return def;
 }

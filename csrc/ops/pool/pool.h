@@ -51,8 +51,8 @@ inline size_t WindowStart(const PoolGeometry& g, const PoolSpan& d, const PoolSp
   return static_cast<size_t>(((d.begin * g.in[1] + h.begin) * g.in[2] + w.begin) * g.channels);
 }
 
-// An average of FLOAT_32 over one window that has the whole image in it.
+// An average of FLOAT_32 or BFLOAT_16 over one window that has the whole image in it.
 bool IsImageMean(const Node& node, const PoolGeometry& g);
-Result<KernelPtr> MakeImageMean(const PoolGeometry& g);
+Result<KernelPtr> MakeImageMean(const Node& node, const PoolGeometry& g);
 
 }  // namespace qnnrt

@@ -202,9 +202,12 @@ class FixedSum final : public Kernel {
         static_cast<size_t>(g_.out[2] * g_.kernel[0] * g_.kernel[1] * g_.kernel[2]) *
         std::min(part, channels);
     args.threads.For(lines * parts, 1 + kGrainElements / (work + 1), [&](size_t begin, size_t end) {
-      for (size_t u = begin; u < end; ++u) {
+      for (size_t u = begin; u < end;) {  // parts of a line that follow each other together
+        const size_t line = u / parts, next = std::min(end, (line + 1) * parts);
         const size_t first = u % parts * part;
-        Line(in, out, static_cast<int64_t>(u / parts), first, std::min(part, channels - first));
+        const size_t count = std::min((next - u) * part, channels - first);
+        Line(in, out, static_cast<int64_t>(line), first, count);
+        u = next;
       }
     });
     return {};
