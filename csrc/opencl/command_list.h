@@ -82,6 +82,7 @@ class CommandList {
     std::vector<Patch> patches;
     void* bound = nullptr;    // the cl_mem that the steps have; null: to be set
     void* given = nullptr;    // that of the execution
+    void* checked = nullptr;  // the one that CheckShared has seen
     void* staging = nullptr;  // for RAW memory; made when it is first needed
     bool staged = false;      // by the last execution
     Counter copied;
@@ -114,6 +115,7 @@ class CommandList {
                     Spans* spans);
   Status AcquireMemory(Binding* binding, Commands* commands);
   Status BindMemory(const Binding& binding, Commands* commands);
+  Status CheckShared();
   Status SetArguments();
   Status SetArgument(uint32_t step, uint32_t index, void* mem);
   Status EnqueueSteps(Commands* commands, const Qnnrt_ExecutorRun_t& options);
