@@ -164,15 +164,15 @@ Status CommandList::BindMemory(const Binding& binding, Commands* commands) {
   return CheckShared();
 }
 
-// One buffer may be an input and an output where no kernel reads it behind one that writes it. A
-// kernel that does both has to be element-wise, which a list does not say.
+// One buffer may be an input and an output where every kernel that reads it is done before one
+// writes it, or that one reads only what it writes itself: work items keep no order.
 Status CommandList::CheckShared() {
   const auto seen = [](const Io& io) { return io.given == io.checked; };
   if (std::all_of(io_.begin(), io_.end(), seen)) return Status::Ok();
   const auto read_first = [](const Io& input, const Io& output) {
     for (const Io::Patch& read : input.patches) {
       for (const Io::Patch& written : output.patches)
-        if (read.step > written.step) return false;
+        if (read.step >= written.step + (output.elementwise ? 1 : 0)) return false;
     }
     return true;
   };

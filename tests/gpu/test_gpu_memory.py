@@ -471,11 +471,37 @@ def test_a_buffer_that_kernels_still_read_is_no_output() -> None:
         assert e.value.code == 6004
         # The input was read by the first kernel, and the last ones write.
         np.testing.assert_allclose(run(a, c), (values @ values).T, rtol=1e-4, atol=1e-5)
-        twice = context.create_graph("twice")
-        x = twice.add_tensor("x", (8, 8), F32, type="app_write")
-        y, z = (twice.add_tensor(t, (8, 8), F32, type="app_read") for t in "yz")
-        twice.add_node("squared", "MatMul", [x, x], [y])
-        twice.add_node("product", "MatMul", [y, x], [z])
-        twice.finalize()
-        with pytest.raises(qnnrt.GraphError, match="input 'x' and output 'y' are one OpenCL"):
-            twice.execute([a], [a, c])
+
+
+@pytest.mark.parametrize(
+    ("op", "operands", "params", "expected"),
+    [
+        ("Relu", 1, {}, lambda x: np.maximum(x, 0)),
+        ("ElementWiseMultiply", 2, {}, lambda x: x * x),
+        ("Transpose", 1, {"perm": np.array([1, 0], np.uint32)}, None),
+        ("MatMul", 2, {}, None),
+        ("Softmax", 1, {}, None),
+    ],
+)
+def test_one_kernel_over_its_operand_is_element_wise(
+    op: str, operands: int, params: Any, expected: Any
+) -> None:
+    with qnnrt.qnn.Backend.open("gpu") as backend, backend.create_context() as context:
+        graph = context.create_graph("g")
+        x = graph.add_tensor("x", (8, 8), F32, type="app_write")
+        y = graph.add_tensor("y", (8, 8), F32, type="app_read")
+        graph.add_node("n", op, [x] * operands, [y], params)
+        graph.finalize()
+        buffer = cl.Buffer(backend.cl_context, RW, 256)
+        values = np.random.default_rng(1).normal(size=(8, 8)).astype(np.float32)
+        cl.enqueue_copy(backend.cl_queue, buffer, values)
+        handle = context.register(buffer, (8, 8), F32, kind="opencl")
+        if expected is None:
+            with pytest.raises(qnnrt.GraphError, match="'x' and output 'y' are one OpenCL") as e:
+                graph.execute([handle], [handle])
+            assert e.value.code == 6004
+            return
+        graph.execute([handle], [handle])
+        got = np.empty_like(values)
+        cl.enqueue_copy(backend.cl_queue, got, buffer)
+        np.testing.assert_allclose(got, expected(values), rtol=1e-6)
