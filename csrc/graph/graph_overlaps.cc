@@ -70,8 +70,10 @@ Status Graph::CheckOverlap(size_t a, size_t b) const {
 
 // What the steps point at, since it has changed.
 Status Graph::CheckOverlaps() {
-  std::sort(by_address_.begin(), by_address_.end(),
-            [&](size_t a, size_t b) { return patched_[a] < patched_[b]; });
+  const auto lower = [&](size_t a, size_t b) { return patched_[a] < patched_[b]; };
+  // As a rule other memory lies in the same order.
+  if (!std::is_sorted(by_address_.begin(), by_address_.end(), lower))
+    std::sort(by_address_.begin(), by_address_.end(), lower);
   for (size_t i = 0; i < by_address_.size(); ++i) {
     const size_t a = by_address_[i];
     const char* end = static_cast<const char*>(patched_[a]) + app_[a].bytes;
