@@ -105,12 +105,14 @@ typedef struct Qnnrt_OpenClStep_t {
 // Bit flags of an input or output.
 #define QNNRT_OPENCL_OUTPUT 1u
 #define QNNRT_OPENCL_READ 2u  // kernels read this output, too
+// The kernel that writes this output first reads, of inputs, the elements alone that it writes.
+#define QNNRT_OPENCL_ELEMENTWISE 4u
 
 typedef struct Qnnrt_OpenClTensor_t {
   const char* name;
   uint32_t id;
   uint32_t data_type;  // Qnn_DataType_t
-  uint32_t flags;      // QNNRT_OPENCL_OUTPUT, QNNRT_OPENCL_READ
+  uint32_t flags;      // QNNRT_OPENCL_OUTPUT and those after it
   uint32_t rank;
   const uint32_t* dims;
   uint64_t nbytes;

@@ -79,8 +79,7 @@ Qnn_ErrorHandle_t CreateFromContent(Qnn_BackendHandle_t backend_handle, const Ba
     }
     *handle = nullptr;
     auto backend = LiveBackend(backend_handle, only);
-    if (!backend)
-      return Report(Status(QNN_CONTEXT_ERROR_INVALID_ARGUMENT, "the backend handle is not live"));
+    if (!backend) return Report(NoBackend(backend_handle));
     const auto create = [&]() -> Status {
       if (signal_handle != nullptr && !backend->backend->traits->signals) {
         return Status(QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE, "this backend has no signals");
@@ -103,8 +102,7 @@ Qnn_ErrorHandle_t ValidateContent(Qnn_BackendHandle_t backend_handle, const Back
                                   const void* data, Qnn_ContextBinarySize_t size, Check check) {
   return Guarded([&] {
     auto backend = LiveBackend(backend_handle, only);
-    if (!backend)
-      return Report(Status(QNN_CONTEXT_ERROR_INVALID_ARGUMENT, "the backend handle is not live"));
+    if (!backend) return Report(NoBackend(backend_handle));
     const auto validate = [&]() -> Status {
       const Backend& b = *backend->backend;
       QNNRT_RETURN_IF_ERROR(UseDevice(*b.traits, device).status());

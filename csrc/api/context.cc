@@ -10,6 +10,12 @@ Status StaleContext() {
   return Status(QNN_CONTEXT_ERROR_INVALID_HANDLE, "this is no live context handle");
 }
 
+Status NoBackend(Qnn_BackendHandle_t handle) {
+  if (handle == nullptr)
+    return Status(QNN_CONTEXT_ERROR_INVALID_ARGUMENT, "the backend handle must not be null");
+  return Status(QNN_CONTEXT_ERROR_INVALID_HANDLE, "the backend handle is not live");
+}
+
 namespace {
 
 Qnn_ErrorHandle_t Create(Qnn_BackendHandle_t backend_handle, Qnn_DeviceHandle_t device,
@@ -21,8 +27,7 @@ Qnn_ErrorHandle_t Create(Qnn_BackendHandle_t backend_handle, Qnn_DeviceHandle_t 
     *handle = nullptr;
     Runtime& runtime = Runtime::Get();
     auto backend = runtime.backends.Find(backend_handle);
-    if (!backend)
-      return Report(Status(QNN_CONTEXT_ERROR_INVALID_ARGUMENT, "the backend handle is not live"));
+    if (!backend) return Report(NoBackend(backend_handle));
     auto context = std::make_shared<Context>();
     context->backend = backend->backend;
     context->id = runtime.next_context.fetch_add(1);

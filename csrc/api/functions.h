@@ -29,6 +29,8 @@ Qnn_ErrorHandle_t CreateTensor(Qnn_GraphHandle_t graph, Qnn_Tensor_t* tensor,
                                const int64_t* strides, bool lent);
 
 Status StaleContext();
+// Of what makes a context: 5000 the handle is null, 5002 it is none of a live backend.
+Status NoBackend(Qnn_BackendHandle_t handle);
 // Graphs go with their context alone, so a handle that named one once says that the context is
 // gone.
 Status StaleGraph(Qnn_GraphHandle_t handle);

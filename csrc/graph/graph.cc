@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <numeric>
 #include <unordered_set>
 #include <utility>
 
@@ -469,6 +470,8 @@ Status Graph::Install(Prepared* made, FunctionRef<void(const Staging*)> note) {
   own_binding_.pinned.reserve(app.size());
   own_binding_.syncs.reserve(app.size());
   patched_.assign(app.size(), nullptr);
+  by_address_.resize(app.size());
+  std::iota(by_address_.begin(), by_address_.end(), size_t{0});
   step_times_.assign(plan->steps().size(), 0);
   if (pools_ != nullptr) {
     own_binding_.outputs.reserve(app.size());

@@ -359,8 +359,13 @@ class Graph {
   void Patch(size_t app_tensor, void* address) {
     if (patched_[app_tensor] == address) return;
     patched_[app_tensor] = address;
+    moved_ = true;
     plan_->Bind(app_tensor, address);
   }
+  // graph_overlaps.cc. Errors: 6004 an output lies where results would be wrong.
+  Status CheckMoved() { return moved_ ? CheckOverlaps() : Status::Ok(); }
+  Status CheckOverlaps();
+  Status CheckOverlap(size_t a, size_t b) const;
   Status RunLocked(const Binding& binding, const RunOptions& options);
   Status CheckStates(const Binding& binding) const;
   Status RunAlone(const Binding& binding, const RunOptions& options);
@@ -417,6 +422,8 @@ class Graph {
   std::atomic<bool> ready_{false};  // plan_ and app_ are set and constant
   Binding own_binding_;             // of Execute
   std::vector<void*> patched_;      // the address of each app tensor in the steps
+  std::vector<size_t> by_address_;  // app tensors, in the order of those
+  bool moved_ = false;              // since they were compared with each other
   std::vector<uint64_t> step_times_;
   std::string description_;
   uint64_t executes_ = 0, execute_ticks_ = 0;

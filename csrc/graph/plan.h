@@ -119,6 +119,11 @@ class Plan {
       *slot.pointer = static_cast<char*>(address) + slot.offset;
   }
 
+  // Whether results stay right where this input and this output (an app tensor, too) have memory in
+  // common: no step reads the input once the output is begun, but, at the very `same` bytes, the
+  // one that writes the output and may write over what it reads.
+  bool MayShare(size_t input, size_t output, bool same) const;
+
   // Sets the memory of a plan that has none of its own: arena().peak bytes on a boundary
   // of 64 (and of io_alignment), and persistent_bytes() on one of 64. Allocates nothing. Not while
   // the plan runs.

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "abi/qnn_errors.h"
@@ -77,6 +78,15 @@ Result<int> DmaBufHeap::Request(int device, unsigned long request, void* argumen
 }
 
 Result<UniqueFd> NewSealedMemfd(size_t size, bool huge, Counters* counters) {
+  // Beyond this limit ftruncate sends SIGXFSZ, which ends a process that does not expect it.
+  rlimit file_size;
+  if (getrlimit(RLIMIT_FSIZE, &file_size) == 0 && size > file_size.rlim_cur) {
+    return Error(
+        QNN_COMMON_ERROR_MEM_ALLOC,
+        "memfd of %zu bytes: this process may not make files of more than %llu bytes: raise "
+        "that limit (RLIMIT_FSIZE, `ulimit -f`)",
+        size, static_cast<unsigned long long>(file_size.rlim_cur));
+  }
   unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB : 0);
   UniqueFd fd(memfd_create("qnnrt", flags), counters);
   if (!fd.valid()) {

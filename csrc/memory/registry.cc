@@ -94,8 +94,11 @@ Status Registry::RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t 
                              const MemRegistration* before, SlotHandle* handle,
                              ProcessDomain* domain) {
   if (!(kinds & KindBit(d.kind)) || d.kind == MemKind::kQurt || d.kind == MemKind::kOpenCl) {
-    return Error(QNN_MEM_ERROR_UNSUPPORTED_MEMTYPE, "memory type %s is not supported here",
-                 MemKindName(d.kind));
+    return Error(QNN_MEM_ERROR_UNSUPPORTED_MEMTYPE, "memory type %s is not supported here%s",
+                 MemKindName(d.kind),
+                 d.kind == MemKind::kQurt ? ": it is an address on the DSP; memory behind an fd is "
+                                            "QNN_HTP_MEM_SHARED_BUFFER (1)"
+                                          : "");
   }
   MemRegistration r;
   r.context = context;

@@ -80,10 +80,12 @@ class CommandList {
       uint32_t step, index;
     };
     std::vector<Patch> patches;
-    void* bound = nullptr;    // the cl_mem that the steps have; null: to be set
-    void* given = nullptr;    // that of the execution
-    void* staging = nullptr;  // for RAW memory; made when it is first needed
-    bool staged = false;      // by the last execution
+    bool elementwise = false;  // QNNRT_OPENCL_ELEMENTWISE
+    void* bound = nullptr;     // the cl_mem that the steps have; null: to be set
+    void* given = nullptr;     // that of the execution
+    void* checked = nullptr;   // the one that CheckShared has seen
+    void* staging = nullptr;   // for RAW memory; made when it is first needed
+    bool staged = false;       // by the last execution
     Counter copied;
   };
   struct Arena {
@@ -114,6 +116,7 @@ class CommandList {
                     Spans* spans);
   Status AcquireMemory(Binding* binding, Commands* commands);
   Status BindMemory(const Binding& binding, Commands* commands);
+  Status CheckShared();
   Status SetArguments();
   Status SetArgument(uint32_t step, uint32_t index, void* mem);
   Status EnqueueSteps(Commands* commands, const Qnnrt_ExecutorRun_t& options);

@@ -161,6 +161,34 @@ Status CommandList::BindMemory(const Binding& binding, Commands* commands) {
     io.given = io.staged ? io.staging : entry.registration->mem;
     if (io.staged && !io.output) QNNRT_RETURN_IF_ERROR(EnqueueCopy(&io, entry.data, commands));
   }
+  return CheckShared();
+}
+
+// One buffer may be an input and an output where every kernel that reads it is done before one
+// writes it, or that one reads only what it writes itself: work items keep no order.
+Status CommandList::CheckShared() {
+  const auto seen = [](const Io& io) { return io.given == io.checked; };
+  if (std::all_of(io_.begin(), io_.end(), seen)) return Status::Ok();
+  const auto read_first = [](const Io& input, const Io& output) {
+    for (const Io::Patch& read : input.patches) {
+      for (const Io::Patch& written : output.patches)
+        if (read.step >= written.step + (output.elementwise ? 1 : 0)) return false;
+    }
+    return true;
+  };
+  for (size_t o = inputs_; o < io_.size(); ++o) {
+    const Io& output = io_[o];
+    for (size_t i = 0; output.given != nullptr && i < o; ++i) {
+      const Io& other = io_[i];
+      if (other.given != output.given || (i < inputs_ && read_first(other, output))) continue;
+      return Status(QNN_GRAPH_ERROR_INVALID_TENSOR,
+                    std::string(i < inputs_ ? "input '" : "output '") + other.name +
+                        "' and output '" + output.name +
+                        "' are one OpenCL buffer, which kernels would read and write in turn: give "
+                        "the output a buffer of its own");
+    }
+  }
+  for (Io& io : io_) io.checked = io.given;
   return Status::Ok();
 }
 

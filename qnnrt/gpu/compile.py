@@ -34,6 +34,7 @@ __all__ = [
     "noting_steps",
     "read_by",
     "unsupported",
+    "written_elementwise",
 ]
 
 
@@ -153,7 +154,7 @@ def compile_graph(
         flags = mem_flags.READ_WRITE | mem_flags.COPY_HOST_PTR
         faults = memory.buffers[FAULTS] = pyopencl().Buffer(context, flags, hostbuf=zeros)
     patches: dict[Value, list[tuple[int, int]]] = {v: [] for v in ir.io}
-    read = read_by(launches)
+    read, elementwise = read_by(launches), written_elementwise(only, ir)
     kernels = []
     steps: list[tuple[Any, ...]] = []
     places: list[tuple[int, ...]] = []
@@ -191,7 +192,17 @@ def compile_graph(
         queue.int_ptr,
         steps,
         [
-            (v.id, v.code, v.nbytes, v.shape, v.kind == "output", patches[v], v.name, v in read)
+            (
+                v.id,
+                v.code,
+                v.nbytes,
+                v.shape,
+                v.kind == "output",
+                patches[v],
+                v.name,
+                v in read,
+                v in elementwise,
+            )
             for v in ir.io
         ],
         (context, queue, list(origins), kernels, list(memory.buffers.values()), memory.keep),
@@ -214,6 +225,21 @@ def read_by(launches: Iterable[tuple[Node, Launch]]) -> set[Value]:
         if launch.reads_back:
             found |= {v.root for v in node.outputs}
     return found
+
+
+def written_elementwise(launches: Iterable[Launch], ir: Ir) -> set[Value]:
+    """Outputs whose first kernel reads, of graph inputs, the elements alone that it writes."""
+    found: set[Value] = set()
+    written: set[Value] = set()
+    for launch in launches:
+        args = [arg.root for arg in launch.args if isinstance(arg, Value)]
+        outputs = {v for v in args if v.kind == "output"} - written
+        written |= outputs
+        inputs = Counter(v for v in args if v.kind == "input")
+        if inputs - Counter(read.root for _, read in launch.in_place):
+            continue
+        found |= {y for y in outputs if all(x.nbytes == y.nbytes for x in inputs)}
+    return found & set(ir.io)
 
 
 def group_of(total: tuple[int, ...], device: Device) -> tuple[int, ...] | None:

@@ -135,6 +135,27 @@ class Session:
         flat = (ctypes.c_uint8 * size).from_address(data.value or 0)
         return value, np.frombuffer(flat, dtype).reshape(shape)
 
+    def part(
+        self, whole: np.ndarray, memory: str, offset: int, shape: Sequence[int], dtype: str
+    ) -> tuple[ctypes.c_void_p, np.ndarray]:
+        """(value, a view) of a tensor at a byte of memory from that allocator, which stays."""
+        dims = (ctypes.c_int64 * len(shape))(*shape)
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        view = whole.reshape(-1).view(np.uint8)[offset : offset + size]
+        info, _ = self.allocator(memory)
+        address = ctypes.c_void_p(view.ctypes.data)
+        value = self.api.make(
+            "CreateTensorWithDataAsOrtValue",
+            info,
+            address,
+            size,
+            dims,
+            len(shape),
+            ELEMENT_TYPES[dtype],
+        )
+        self._values.append(value)
+        return value, view.view(dtype).reshape(shape)
+
     def binding(
         self, inputs: Mapping[str, ctypes.c_void_p], outputs: Mapping[str, ctypes.c_void_p]
     ) -> ctypes.c_void_p:

@@ -2,7 +2,8 @@
 
     python ort_shared_client.py MODEL BACKEND_LIBRARY INPUTS.npz OUTPUTS.npz RUNS CASE.json
 
-CASE: {"memory": {tensor: "Cpu" or "QnnHtpShared"}, "outputs": {name: shape}, "provider": options}.
+CASE: {"memory": {tensor: "Cpu" or "QnnHtpShared"}, "outputs": {name: shape}, "provider": options},
+and optionally "places": {tensor: byte in one buffer of "QnnHtpShared"}.
 Runs with an IOBinding; prints the live-object counters before, during and after as one JSON line.
 """
 
@@ -18,6 +19,8 @@ sys.path.insert(0, str(Path(__file__).parent))  # which is not there with PYTHON
 
 from ort_c_api import Session
 from ort_client import described, live_counts
+
+PLACE = 4096  # bytes behind the last of "places"
 
 
 def main(model: str, backend: str, inputs: str, outputs: str, runs: str, case: str) -> None:
@@ -35,6 +38,11 @@ def main(model: str, backend: str, inputs: str, outputs: str, runs: str, case: s
         n: session.tensor(s, given["memory"].get(n, "Cpu"), types.get(n, "float32"))
         for n, s in shapes.items()
     }
+    if places := given.get("places"):
+        _, whole = session.tensor([max(places.values()) + PLACE], "QnnHtpShared", "uint8")
+        for name, offset in places.items():
+            kind = types.get(name, "float32")
+            tensors[name] = session.part(whole, "QnnHtpShared", offset, shapes[name], kind)
     for name, feed in feeds.items():
         tensors[name][1][...] = feed
     values = {name: value for name, (value, _) in tensors.items()}

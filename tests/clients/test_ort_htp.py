@@ -194,6 +194,32 @@ def test_tensors_in_shared_memory_are_registered_and_not_copied(
     assert ran.executions == [RUNS]
 
 
+def two_unary_nodes() -> onnx.ModelProto:
+    values = {n: helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [4, 16]) for n in "abyz"}
+    nodes = [helper.make_node("Relu", ["a"], ["y"]), helper.make_node("Abs", ["b"], ["z"])]
+    graph = helper.make_graph(nodes, "g", [values["a"], values["b"]], [values["y"], values["z"]])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    return model
+
+
+@pytest.mark.parametrize("places", [(0, 256, 512, 768), (256, 256, 768, 0), (0, 256, 0, 256)])
+def test_parts_of_one_buffer_are_registered_and_not_copied(run, places) -> None:
+    """Side by side, one input twice, and element-wise results over their operands."""
+    model = two_unary_nodes()
+    a, b = random_feeds(model, 29).values()
+    if places[0] == places[1]:
+        b = a
+    results = {"y": (4, 16), "z": (4, 16)}
+    case = {"memory": {}, "outputs": results, "provider": SHARED}
+    case["places"] = dict(zip("abyz", places, strict=True))
+    ran = run("ort_shared_client.py", model, {"a": a, "b": b}, case)
+    np.testing.assert_array_equal(ran.outputs, [np.maximum(a, 0), np.abs(b)])
+    assert ran.copied == [(0, 0)]
+    assert ran.said["during"]["mem_handles"] == len(set(places))
+    assert ran.said["freed"]["mem_handles"] == 0
+
+
 @pytest.mark.parametrize("mode", [*VOTES, "default"])
 def test_performance_modes_are_votes_that_are_told(run, mode: str) -> None:
     model = client_models.conv_net(23)

@@ -442,3 +442,66 @@ def test_a_queue_of_another_context() -> None:
             "gpu",
             options={"gpu": {"context": context, "queue": cl.CommandQueue(other)}},
         )
+
+
+def test_a_buffer_that_kernels_still_read_is_no_output() -> None:
+    with qnnrt.qnn.Backend.open("gpu") as backend, backend.create_context() as context:
+        graph = context.create_graph("g")
+        types = {"x": "app_write", "n": "native", "y": "app_read", "z": "app_read"}
+        x, n, y, z = (graph.add_tensor(t, (8, 8), F32, type=type) for t, type in types.items())
+        graph.add_node("squared", "MatMul", [x, x], [n])
+        graph.add_node("turned", "Transpose", [n], [y], {"perm": np.array([1, 0], np.uint32)})
+        graph.add_node("summed", "Softmax", [n], [z])
+        graph.finalize()
+        buffers = [cl.Buffer(backend.cl_context, RW, 256) for _ in range(3)]
+        a, b, c = (context.register(buffer, (8, 8), F32, kind="opencl") for buffer in buffers)
+        values = np.random.default_rng(0).normal(size=(8, 8)).astype(np.float32)
+
+        def run(*outputs: Any) -> np.ndarray:
+            cl.enqueue_copy(backend.cl_queue, buffers[0], values)
+            graph.execute([a], list(outputs))
+            got = np.empty_like(values)
+            cl.enqueue_copy(backend.cl_queue, got, buffers[[a, b, c].index(outputs[0])])
+            return got
+
+        np.testing.assert_allclose(run(b, c), (values @ values).T, rtol=1e-4, atol=1e-5)
+        for _ in range(2):
+            with pytest.raises(qnnrt.GraphError, match="'y' and output 'z' are one OpenCL") as e:
+                run(b, b)
+        assert e.value.code == 6004
+        # The input was read by the first kernel, and the last ones write.
+        np.testing.assert_allclose(run(a, c), (values @ values).T, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("op", "operands", "params", "expected"),
+    [
+        ("Relu", 1, {}, lambda x: np.maximum(x, 0)),
+        ("ElementWiseMultiply", 2, {}, lambda x: x * x),
+        ("Transpose", 1, {"perm": np.array([1, 0], np.uint32)}, None),
+        ("MatMul", 2, {}, None),
+        ("Softmax", 1, {}, None),
+    ],
+)
+def test_one_kernel_over_its_operand_is_element_wise(
+    op: str, operands: int, params: Any, expected: Any
+) -> None:
+    with qnnrt.qnn.Backend.open("gpu") as backend, backend.create_context() as context:
+        graph = context.create_graph("g")
+        x = graph.add_tensor("x", (8, 8), F32, type="app_write")
+        y = graph.add_tensor("y", (8, 8), F32, type="app_read")
+        graph.add_node("n", op, [x] * operands, [y], params)
+        graph.finalize()
+        buffer = cl.Buffer(backend.cl_context, RW, 256)
+        values = np.random.default_rng(1).normal(size=(8, 8)).astype(np.float32)
+        cl.enqueue_copy(backend.cl_queue, buffer, values)
+        handle = context.register(buffer, (8, 8), F32, kind="opencl")
+        if expected is None:
+            with pytest.raises(qnnrt.GraphError, match="'x' and output 'y' are one OpenCL") as e:
+                graph.execute([handle], [handle])
+            assert e.value.code == 6004
+            return
+        graph.execute([handle], [handle])
+        got = np.empty_like(values)
+        cl.enqueue_copy(backend.cl_queue, got, buffer)
+        np.testing.assert_allclose(got, expected(values), rtol=1e-6)

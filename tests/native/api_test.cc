@@ -221,6 +221,15 @@ TEST(stale_and_foreign_handles_are_refused_by_every_component) {
   CHECK_EQ(q.profileFree(graph), Qnn_ErrorHandle_t{QNN_PROFILE_ERROR_INVALID_HANDLE});
   CHECK_EQ(q.logFree(backend), Qnn_ErrorHandle_t{QNN_LOG_ERROR_INVALID_HANDLE});
   c.Close();
+  Qnn_ContextHandle_t none;
+  CHECK_EQ(q.contextCreate(backend, nullptr, nullptr, &none),
+           Qnn_ErrorHandle_t{QNN_CONTEXT_ERROR_INVALID_HANDLE});
+  CHECK_EQ(q.contextCreateFromBinary(backend, nullptr, nullptr, "", 1, &none, nullptr),
+           Qnn_ErrorHandle_t{QNN_CONTEXT_ERROR_INVALID_HANDLE});
+  CHECK_EQ(q.contextValidateBinary(backend, nullptr, nullptr, "", 1),
+           Qnn_ErrorHandle_t{QNN_CONTEXT_ERROR_INVALID_HANDLE});
+  CHECK_EQ(q.contextCreate(nullptr, nullptr, nullptr, &none),
+           Qnn_ErrorHandle_t{QNN_CONTEXT_ERROR_INVALID_ARGUMENT});
   CHECK_EQ(q.graphFinalize(graph, nullptr, nullptr),
            Qnn_ErrorHandle_t{QNN_GRAPH_ERROR_INVALID_CONTEXT});
   CHECK_EQ(q.graphExecute(graph, nullptr, 0, nullptr, 0, nullptr, nullptr),

@@ -341,6 +341,27 @@ TEST(RunningOutOfFds) {
   CHECK_EQ(qnnrt_buffer_close(b), 0u);
   close(fd);
 }
+// Whose signal, SIGXFSZ, would end the process.
+TEST(FilesOfLimitedSize) {
+  qnnrt_pool_trim(0);
+  rlimit limit;
+  getrlimit(RLIMIT_FSIZE, &limit);
+  rlimit low = limit;
+  low.rlim_cur = 8192;
+  setrlimit(RLIMIT_FSIZE, &low);
+  qnnrt_buffer_t small, large;
+  const uint64_t fits = qnnrt_buffer_alloc("memfd", 8192, 0, &small);
+  const uint64_t made = qnnrt_buffer_alloc("memfd", 8193, 0, &large);
+  const std::string why = qnnrt_last_error();
+  setrlimit(RLIMIT_FSIZE, &limit);
+  CHECK_EQ(fits, 0u);
+  CHECK_EQ(made, QNN_COMMON_ERROR_MEM_ALLOC);
+  CHECK(why.find("more than 8192 bytes") != std::string::npos);
+  CHECK_EQ(qnnrt_buffer_alloc("memfd", 8193, 0, &large), 0u);
+  CHECK_EQ(qnnrt_buffer_close(small), 0u);
+  CHECK_EQ(qnnrt_buffer_close(large), 0u);
+}
+
 TEST(NothingIsLeft) { memory_test::CheckNothingIsLeft(); }
 
 }  // namespace
