@@ -312,7 +312,7 @@ class ContextCalls(Provider):
     def graph_finalize(self, graph: int, profile: int = 0, signal: int = 0) -> None: ...
     def graph_get_property(self, graph: int, option: int, data: _BufferProtocol) -> None: ...
     def tensor_create_graph_tensor(
-        self, graph: int, tensor: Tensor, lend: bool = False
+        self, graph: int, tensor: Tensor, lend: bool = False, lasts: bool = False
     ) -> bool: ...
     def tensor_create_context_tensor(self, context: int, tensor: Tensor) -> None: ...
 
@@ -336,6 +336,7 @@ def graph_compose(
     parameter: Callable[[str, str, Any], Iterable[_Param]],
     moves: Callable[[Any], bool],
     lends: bool,
+    lasts: bool,
 ) -> tuple[dict[str, tuple[int, tuple[int, ...], int, int]], Lent | None]: ...
 
 @disjoint_base
