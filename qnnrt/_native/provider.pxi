@@ -63,6 +63,8 @@ cdef class Provider:
         self._keep_static = <uint64_t (*)(
             Qnn_GraphHandle_t, Qnn_Tensor_t*, const int64_t*) noexcept nogil>(
             self._symbol("qnnrt_graph_keep_static"))
+        if self._keep_static == NULL:  # a library of before it
+            self._keep_static = self._lend_static
         self._weights = <uint64_t (*)(
             Qnn_GraphHandle_t, Qnnrt_GraphWeights_t*) noexcept nogil>(
             self._symbol("qnnrt_graph_weights"))
