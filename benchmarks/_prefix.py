@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import pickle
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from _harness import Benchmark
 
-from qnnrt.llm import LanguageModel
+from qnnrt.llm import LanguageModel, Prefix
 
 TOKENS = 8  # that the other process adds
 clock = time.perf_counter_ns
@@ -29,7 +28,7 @@ def receiver(path: str, options: dict[str, Any], pipe: Connection, keep: bool) -
         pipe.send("ready")
         while message := pipe.recv_bytes():
             begin = clock()
-            prefix = pickle.loads(message)
+            prefix = Prefix.from_bytes(message)
             mapped = clock()
             text = model.conversation(prefix)
             model._bind(text._slots, 1, 1)
@@ -71,7 +70,7 @@ def _measure(bench: Benchmark, path: Path, threads: int, length: int, keep: bool
         def sample(way: int, n: int) -> float:
             total = 0
             for _ in range(n):
-                here.send_bytes(pickle.dumps(text.prefix))
+                here.send_bytes(text.prefix.to_bytes())
                 *passed, made, read = here.recv()
                 assert made == expected
                 # Tokens that it made, and the last one of the text, twice: it read no other.

@@ -150,6 +150,10 @@ QNN_API uint64_t qnnrt_graph_create_static(Qnn_GraphHandle_t graph, Qnn_Tensor_t
 // kernels make of it, that is used.
 QNN_API uint64_t qnnrt_graph_lend_static(Qnn_GraphHandle_t graph, Qnn_Tensor_t* tensor,
                                          const int64_t* strides);
+// The same for data that stays, unchanged, until the context is freed: it is not read again for
+// another graph of the context that has it from there.
+QNN_API uint64_t qnnrt_graph_keep_static(Qnn_GraphHandle_t graph, Qnn_Tensor_t* tensor,
+                                         const int64_t* strides);
 
 // ---- Constants and packed weights, which graphs have once ----
 

@@ -68,7 +68,11 @@ bool IsDense(const int64_t* strides, const Tensor& tensor) {
 class LentData final : public ByteSource {
  public:
   LentData(const void* data, size_t size, const StaticSource& source)
-      : data_(data), size_(size), threads_(source.threads), scope_(source.scope) {}
+      : data_(data),
+        size_(size),
+        threads_(source.threads),
+        scope_(source.scope),
+        known_(source.lent ? source.known : nullptr) {}
 
   // As rows; `strides` are those of dense elements.
   void Reorder(StridedCopy copy, const int64_t* strides, const Tensor& tensor) {
@@ -78,7 +82,8 @@ class LentData final : public ByteSource {
   }
 
   Digest Hash(const Threads& threads) const override {
-    Digest digest = DigestOf(data_, size_, threads);
+    Digest digest =
+        known_ != nullptr ? known_->Of(data_, size_, threads) : DigestOf(data_, size_, threads);
     if (!copy_) return digest;
     const Digest order = DigestOf(order_.data(), order_.size() * sizeof(int64_t));
     for (size_t i = 0; i < digest.size(); ++i) digest[i] += order[i] + order_.size();
@@ -100,6 +105,7 @@ class LentData final : public ByteSource {
   const size_t size_;
   const Threads threads_;
   const ShareScope scope_;
+  const std::shared_ptr<KnownDigests> known_;
   std::optional<StridedCopy> copy_;
   std::vector<int64_t> order_;
 };

@@ -6,6 +6,7 @@
 #include "abi/qnn_types.h"
 #include "api/op_package.h"
 #include "graph/graph.h"
+#include "support/known_digests.h"
 #include "support/status.h"
 
 namespace qnnrt {
@@ -14,8 +15,9 @@ namespace qnnrt {
 struct StaticSource {
   const int64_t* strides = nullptr;  // in bytes, one for each dimension; null: as rows
   Threads threads = Threads(1);
-  ShareScope scope{};        // where equal data is looked for
-  bool lent = false;         // it stays where it is until the graph is finalized
+  ShareScope scope{};                     // where equal data is looked for
+  bool lent = false;                      // it stays where it is until the graph is finalized
+  std::shared_ptr<KnownDigests> known{};  // of lent data that stays beyond that
   bool keep_packed = false;  // Tensor::two_in_byte; else elements of 4 bits become bytes
 };
 

@@ -141,12 +141,17 @@ uint64_t qnnrt_graph_reset_stats(Qnn_GraphHandle_t handle) {
 
 uint64_t qnnrt_graph_create_static(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tensor,
                                    const int64_t* strides) {
-  return qnnrt::api::CreateTensor(handle, tensor, strides, false);
+  return qnnrt::api::CreateTensor(handle, tensor, strides, qnnrt::api::Lent::kNo);
 }
 
 uint64_t qnnrt_graph_lend_static(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tensor,
                                  const int64_t* strides) {
-  return qnnrt::api::CreateTensor(handle, tensor, strides, true);
+  return qnnrt::api::CreateTensor(handle, tensor, strides, qnnrt::api::Lent::kToGraph);
+}
+
+uint64_t qnnrt_graph_keep_static(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tensor,
+                                 const int64_t* strides) {
+  return qnnrt::api::CreateTensor(handle, tensor, strides, qnnrt::api::Lent::kToContext);
 }
 
 uint64_t qnnrt_graph_weights(Qnn_GraphHandle_t handle, Qnnrt_GraphWeights_t* weights) {

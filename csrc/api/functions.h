@@ -23,10 +23,12 @@ Qnn_ErrorHandle_t GetLpaiGraphProperty(Qnn_GraphHandle_t graph, QnnGraph_Propert
 // Errors: those of Graph::SetScratch and SetPersistent.
 Status SetLpaiPools(Graph* graph, GraphSettings* settings);
 
-// tensorCreateGraphTensor; `strides` of a static tensor's data, null: as rows. `lent`: it stays
-// there until graphFinalize.
+// How long the data of a static tensor stays where it is: for the call, until graphFinalize, or
+// until the context is freed.
+enum class Lent : uint8_t { kNo, kToGraph, kToContext };
+// tensorCreateGraphTensor; `strides` of a static tensor's data, null: as rows.
 Qnn_ErrorHandle_t CreateTensor(Qnn_GraphHandle_t graph, Qnn_Tensor_t* tensor,
-                               const int64_t* strides, bool lent);
+                               const int64_t* strides, Lent lent);
 
 Status StaleContext();
 // Of what makes a context: 5000 the handle is null, 5002 it is none of a live backend.

@@ -352,7 +352,7 @@ Qnn_ErrorHandle_t ExecuteAsync(Qnn_GraphHandle_t handle, const Qnn_Tensor_t* inp
 }  // namespace
 
 Qnn_ErrorHandle_t CreateTensor(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tensor,
-                               const int64_t* strides, bool lent) {
+                               const int64_t* strides, Lent lent) {
   return Guarded([&] {
     if (tensor == nullptr)
       return Report(Status(QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM, "the tensor must not be null"));
@@ -364,8 +364,13 @@ Qnn_ErrorHandle_t CreateTensor(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tensor,
       // graphAddNode knows it by its type, so there is nothing to keep.
       if (tensor->v1.type == QNN_TENSOR_TYPE_NULL) return Status::Ok();
       QNNRT_RETURN_IF_ERROR(graph->executable.CheckOpen(graph->graph, "tensors"));
-      const StaticSource source{strides, Threads(graph->graph.ThreadsToMake()),
-                                graph->graph.Scope(), lent, true};
+      StaticSource source;
+      source.strides = strides;
+      source.threads = Threads(graph->graph.ThreadsToMake());
+      source.scope = graph->graph.Scope();
+      source.lent = lent != Lent::kNo;
+      if (lent == Lent::kToContext) source.known = graph->context->lent;
+      source.keep_packed = true;
       QNNRT_ASSIGN_OR_RETURN(Tensor value, TensorFromQnn(*tensor, true, source));
       return graph->graph.AddTensor(std::move(value), &tensor->v1.id);
     };
@@ -376,7 +381,7 @@ Qnn_ErrorHandle_t CreateTensor(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tensor,
 namespace {
 
 Qnn_ErrorHandle_t CreateGraphTensor(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tensor) {
-  return CreateTensor(handle, tensor, nullptr, false);
+  return CreateTensor(handle, tensor, nullptr, Lent::kNo);
 }
 
 }  // namespace

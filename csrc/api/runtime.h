@@ -25,6 +25,7 @@
 #include "graph/graph.h"
 #include "memory/tcm.h"
 #include "support/guard.h"
+#include "support/known_digests.h"
 #include "support/per_thread.h"
 
 namespace qnnrt {
@@ -88,8 +89,9 @@ struct Context {
   DeviceUse device;        // the device that it was created on, if any
   ContextOptions options;  // under mutex once others can reach the context
   std::map<std::string, Qnn_GraphHandle_t> graphs;
-  std::shared_ptr<LoadedBinary> binary;      // that it came from; null: none
-  const QueuePtr queue{new ExecutionQueue};  // of backends with async
+  std::shared_ptr<LoadedBinary> binary;                        // that it came from; null: none
+  const QueuePtr queue{new ExecutionQueue};                    // of backends with async
+  const std::shared_ptr<KnownDigests> lent{new KnownDigests};  // of data that stays with it
 
   // In which its graphs have equal constants and packed weights once.
   uint64_t share_scope() const {

@@ -4,6 +4,7 @@ cdef class Lent:
     """Constants that a graph may read until it is finalized."""
 
     cdef vector[Py_buffer] _views
+    cdef bint _lasts  # as they are while the context lives
 
     def __dealloc__(self):
         self.release_data()
@@ -111,7 +112,7 @@ cdef class _Composer:
         cdef Py_buffer view
         cdef uint64_t status
         cdef int d
-        cdef bint kept = False
+        cdef bint kept = False, lasts
         cdef int64_t* strides = NULL
         PyObject_GetBuffer(data, &view, PyBUF_STRIDES)
         try:
@@ -130,8 +131,10 @@ cdef class _Composer:
             if view.len < _LEAST_LENT:
                 lent = None
             if lent is not None:
+                lasts = lent._lasts
                 with nogil:
-                    status = self._library._lend_static(self._graph, &t, strides)
+                    status = (self._library._keep_static if lasts else self._library._lend_static)(
+                        self._graph, &t, strides)
             elif strides != NULL:
                 with nogil:
                     status = self._library._create_static(self._graph, &t, strides)
@@ -224,7 +227,8 @@ cdef class _Composer:
 
 
 def graph_compose(ContextCalls library not None, graph, tensors, nodes, apart, *, dict codes,
-                  data_type, scalar, bint own, add, parameter, moves, bint lends) -> tuple:
+                  data_type, scalar, bint own, add, parameter, moves, bint lends,
+                  bint lasts) -> tuple:
     """Tensors and nodes of a model, by ``tensorCreateGraphTensor`` and ``graphAddNode``.
 
     What most tensors and parameters are is described here, without an object for each; the others
@@ -242,6 +246,7 @@ def graph_compose(ContextCalls library not None, graph, tensors, nodes, apart, *
         parameter: ``(node, name, value)`` -> other parameters as ``Op`` takes them.
         moves: ``moves(tensor)``: whether its data are copied, and go.
         lends: whether the graph may read others until it is finalized.
+        lasts: whether these stay as they are while the context lives.
 
     Returns:
         of tensors that were not asked for: name -> (id, shape, data type, tensor type); the
@@ -254,6 +259,7 @@ def graph_compose(ContextCalls library not None, graph, tensors, nodes, apart, *
     c._library, c._graph, c._own, c._codes = library, _pointer(graph), own, codes
     library._need(<void*>library._fn.tensorCreateGraphTensor, "tensor_createGraphTensor")
     library._need(<void*>library._fn.graphAddNode, "graph_addNode")
+    lent._lasts = lasts
     for t in tensors:
         name, data = t.name, t.data
         if t.quantization is None and name not in apart:

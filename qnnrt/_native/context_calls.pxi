@@ -195,16 +195,17 @@ cdef class ContextCalls(Provider):
         PyBuffer_Release(&view)
         self._check(code, "graph", "graphGetProperty")
 
-    def tensor_create_graph_tensor(self, graph, Tensor tensor not None, bint lend=False) -> bool:
+    def tensor_create_graph_tensor(self, graph, Tensor tensor not None, bint lend=False,
+                                   bint lasts=False) -> bool:
         """Gives the tensor its id. `lend`: its data may be read until finalize; False where the
-        backend has a copy all the same."""
+        backend has a copy all the same. `lasts`: they are as they are while the context lives."""
         cdef Qnn_GraphHandle_t h = _pointer(graph)
         cdef uint64_t code
         self._need(<void*>self._fn.tensorCreateGraphTensor, "tensor_createGraphTensor")
         lend = lend and tensor._has_data and self._lend_static != NULL
         if lend:
             with nogil:
-                code = self._lend_static(
+                code = (self._keep_static if lasts else self._lend_static)(
                     h, &tensor._t, <int64_t*>tensor._data.strides if tensor._strided else NULL)
         elif tensor._strided:
             self._need(<void*>self._create_static, "graph_create_static")

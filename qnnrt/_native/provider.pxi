@@ -20,6 +20,8 @@ cdef class Provider:
         Qnn_GraphHandle_t, Qnn_Tensor_t*, const int64_t*) noexcept nogil
     cdef uint64_t (*_lend_static)(
         Qnn_GraphHandle_t, Qnn_Tensor_t*, const int64_t*) noexcept nogil
+    cdef uint64_t (*_keep_static)(
+        Qnn_GraphHandle_t, Qnn_Tensor_t*, const int64_t*) noexcept nogil
     cdef uint64_t (*_weights)(Qnn_GraphHandle_t, Qnnrt_GraphWeights_t*) noexcept nogil
     cdef readonly str path
     cdef readonly int backend_id
@@ -58,6 +60,11 @@ cdef class Provider:
         self._lend_static = <uint64_t (*)(
             Qnn_GraphHandle_t, Qnn_Tensor_t*, const int64_t*) noexcept nogil>(
             self._symbol("qnnrt_graph_lend_static"))
+        self._keep_static = <uint64_t (*)(
+            Qnn_GraphHandle_t, Qnn_Tensor_t*, const int64_t*) noexcept nogil>(
+            self._symbol("qnnrt_graph_keep_static"))
+        if self._keep_static == NULL:  # a library of before it
+            self._keep_static = self._lend_static
         self._weights = <uint64_t (*)(
             Qnn_GraphHandle_t, Qnnrt_GraphWeights_t*) noexcept nogil>(
             self._symbol("qnnrt_graph_weights"))

@@ -872,6 +872,8 @@ cdef extern from "abi/qnnrt_ext.h" nogil:
         Qnn_GraphHandle_t graph, Qnn_Tensor_t* tensor, const int64_t* strides)
     uint64_t qnnrt_graph_lend_static(
         Qnn_GraphHandle_t graph, Qnn_Tensor_t* tensor, const int64_t* strides)
+    uint64_t qnnrt_graph_keep_static(
+        Qnn_GraphHandle_t graph, Qnn_Tensor_t* tensor, const int64_t* strides)
 
     ctypedef struct Qnnrt_GraphWeights_t:
         uint64_t shared_bytes, private_bytes

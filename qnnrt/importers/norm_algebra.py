@@ -8,6 +8,7 @@ join the root, the difference or the quotient first: expanded, a LayerNorm is
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -32,6 +33,12 @@ _CENTRE: Powers = (0, 1, 0, 1)
 _BINARY = {
     "ElementWiseAdd", "ElementWiseSubtract", "ElementWiseMultiply", "ElementWiseDivide",
     "ElementWiseSquaredDifference",
+}  # fmt: skip
+
+#: Operations that a form is known of: `_Reading` computes it of the forms of their inputs.
+_KNOWN = _BINARY | {
+    "ElementWiseMaximum", "ElementWiseNeg", "ElementWisePower", "ReduceMean", "ReduceSum", "Relu",
+    "ReluMinMax", "Reshape", "Tile",
 }  # fmt: skip
 
 #: The most operations that one normalization is looked for in, and terms that one of them has.
@@ -109,6 +116,8 @@ class _Reading:
         return found
 
     def _of(self, op: Op, out: Edge) -> Form | None:
+        if op.type not in _KNOWN and op.type not in ROOTS:
+            return None
         if op.type in _BINARY or op.type in ("ElementWisePower", "ElementWiseMaximum"):
             return self._binary(op, out)
         first = op.inputs[0] if op.inputs else None
@@ -254,28 +263,39 @@ def _variance(form: Form) -> tuple[float, bool] | None:
     return scale, True
 
 
-def _around(graph: Graph, root: Op) -> Iterator[Edge]:
-    """The tensors that the mean under a root may be of, the nearest first."""
-    seen: set[Edge] = set()
-    open_ = [e for e in root.inputs if e is not None and e.data is None]
+def _around(graph: Graph, root: Op) -> list[Edge]:
+    """The tensors that the mean under a root may be of, the nearest first.
+
+    A form of x has no other tensor in it, so that x lies on every way from the root up to what no
+    form is known of: on the one to the nearest of these, too.
+    """
+    found: list[Edge] = []
+    below: dict[Edge, Edge | None] = {}  # the edge that led to each, the nearest first
+    for edge in root.inputs:
+        if edge is not None and edge.data is None:
+            below.setdefault(edge, None)
+    open_ = deque(below)
     reduced = 0
-    while open_ and len(seen) < _MOST_OPS:
-        edge = open_.pop(0)
-        if edge in seen:
-            continue
-        seen.add(edge)
+    while open_ and len(below) < _MOST_OPS:
+        edge = open_.popleft()
         op = graph.producer.get(edge)
         if reduced:
-            yield edge
-        if op is None:
+            found.append(edge)
+        if op is None or (op.type not in _KNOWN and op.type not in ROOTS):
+            way: set[Edge] = set()
+            at: Edge | None = edge
+            while at is not None:
+                way.add(at)
+                at = below[at]
+            return [e for e in found if e in way]
+        if op.type in ROOTS:
             continue
         reduced += op.type in ("ReduceMean", "ReduceSum")
-        known = op.type in _BINARY or op.type in (
-            "ReduceMean", "ReduceSum", "Reshape", "Tile", "Relu", "ReluMinMax", "ElementWiseNeg",
-            "ElementWisePower", "ElementWiseMaximum",
-        )  # fmt: skip
-        if known:
-            open_ += [e for e in op.inputs if e is not None and e.data is None]
+        for source in op.inputs:
+            if source is not None and source.data is None and source not in below:
+                below[source] = edge
+                open_.append(source)
+    return found
 
 
 def _readings(graph: Graph, root: Op) -> list[_Reading]:

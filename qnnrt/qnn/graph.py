@@ -102,6 +102,8 @@ class Graph(Owner):
         self._library = context._library
         self._borrows = self._library.backend_id in _BORROWERS
         self._is_ours = self._borrows and self._library.has_extensions
+        #: Whether what it borrows stays as it is while the context lives.
+        self._lasts = False
         self._allows_none = self._library.backend_id == abi.QNN_BACKEND_ID_LPAI
         self._tensors: dict[str, Tensor] = {}
         #: Of a model's tensors that have no object yet: what they are.
@@ -183,7 +185,9 @@ class Graph(Owner):
             dtype=dtype,
         )
         lend = not copy and self._borrows
-        if self._library.tensor_create_graph_tensor(self.handle, tensor, lend):
+        if self._library.tensor_create_graph_tensor(
+            self.handle, tensor, lend, lend and self._lasts
+        ):
             self._lend(tensor)
         self._tensors[name] = tensor
         if kind == _INPUT:
@@ -308,6 +312,7 @@ class Graph(Owner):
             parameter=lambda node, name, x: params_of({name: x}, self._parameter(node)),
             moves=moves,
             lends=self._borrows,
+            lasts=self._lasts,
         )
         self._composed |= composed
         if lent is not None:

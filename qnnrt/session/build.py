@@ -95,7 +95,9 @@ def add_model(
 
     def moves(t: Tensor) -> bool:  # small ones go with the model
         data = t.data
-        return consume and data is not None and data.nbytes >= _LARGE and not is_mapped(data)
+        if not consume or data is None or data.nbytes < _LARGE:
+            return False
+        return data.flags.writeable or not is_mapped(data)
 
     def add(t: Tensor) -> Added:
         kind, goes = types.get(t.name), moves(t)

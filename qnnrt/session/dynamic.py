@@ -61,6 +61,10 @@ def binary_shapes(binary: ContextBinary, names: Sequence[str]) -> dict[Shape, Bi
     return found if len(alike) == 1 and len(found) == len(graphs) else None
 
 
+def _state_shapes(state: Mapping[str, BoundTensor]) -> tuple[Any, ...]:
+    return tuple((t.name, t.shape) for t in state.values())
+
+
 class OpenTensor:
     """An input or output of a session of many shapes. The memory is that of each shape's own.
 
@@ -106,6 +110,7 @@ class ShapeSession(Session):
         self.backend, self._policy = parent.backend, parent._policy
         self.model = parent.model
         self._shared, self._freed = parent._shared, freed
+        self._parent = parent
         self._tell = weakref.WeakMethod(parent._note)
         self._telling = Guard()
         self._going = False
@@ -119,7 +124,8 @@ class ShapeSession(Session):
             self._use_loaded(parent._loaded[made.name], bound)
             freed.set()  # it stays in the context
         self._end()
-        parent._share_state(self)
+        parent._share_state(self, self._taken)
+        del self._parent, self._taken
 
     def _new_context(self) -> Context:
         return self._shared or super()._new_context()
@@ -129,7 +135,14 @@ class ShapeSession(Session):
             self._freed.set()
             return super()._new_graph(name, config)
         priority = self._options.priority
-        return self.context.create_graph(name, priority=priority, custom=config, freed=self._freed)
+        graph = self.context.create_graph(name, priority=priority, custom=config, freed=self._freed)
+        graph._lasts = True  # the model has its files mapped as long as it lives
+        return graph
+
+    def _given_states(self) -> Mapping[str, Any]:
+        # In a context of its own it is not known yet whether that takes handles.
+        self._taken = {} if self._shared is None else self._parent._known_states(self.state)
+        return self._taken
 
     def _leave_context(self) -> None:
         graph = self.__dict__.get("graph")
@@ -432,15 +445,23 @@ class DynamicSession(Session):
             )
         return kept[-1]
 
-    def _share_state(self, session: ShapeSession) -> None:
-        """Let a new graph have the state of those whose state has the same shapes."""
+    def _known_states(self, state: Mapping[str, BoundTensor]) -> Mapping[str, Any]:
+        """The memory of graphs whose state has the same shapes; none where it is scratch memory."""
+        if any(t.io == "scratch" for t in state.values()):
+            return {}
+        with self._guard.lock:
+            return self._states.get(_state_shapes(state), {})
+
+    def _share_state(self, session: ShapeSession, taken: Mapping[str, Any] | None = None) -> None:
+        """Let a new graph have the state of those whose state has the same shapes; `taken`: what it
+        was made with of it."""
         tensors = session.state.values()
         if not tensors or any(t.io == "scratch" for t in tensors):
             return  # scratch memory is each graph's own
         own = {t.name: t.handle if t._on_device else t.array for t in tensors}
         with self._guard.lock:
-            shared = self._states.setdefault(tuple((t.name, t.shape) for t in tensors), own)
-        if shared is not own:
+            shared = self._states.setdefault(_state_shapes(session.state), own)
+        if shared is not own and shared is not taken:
             session.bind_state(shared)
             kept = _core.pool_info()["bytes"]
             del own  # which is as large as the state, and nobody needs such memory again

@@ -58,8 +58,10 @@ class SessionMemory:
         tensors: Sequence[BoundTensor],
         strict: bool,
         counters: Counters,
+        given: Mapping[str, Any] | None = None,
     ) -> None:
-        """Allocate and register a buffer for each tensor."""
+        """Allocate and register a buffer for each tensor, but for those whose memory is `given`, as
+        ``BoundTensor.bind`` takes it."""
         self._runner = runner
         self._policy = policy
         self._context = context
@@ -70,7 +72,10 @@ class SessionMemory:
         #: Of the states, once they were bound together.
         self.together: Together | None = None
         self.guard = Guard()
-        self._own = [self._allocate(t) for t in tensors]
+        given = given or {}
+        self._own = [
+            self._taken(t, given[t.name]) if t.name in given else self._allocate(t) for t in tensors
+        ]
 
     @property
     def closed(self) -> bool:
@@ -147,6 +152,10 @@ class SessionMemory:
                 ) from e
             self._fall_back(reason)
             return self._allocate_raw(t)
+
+    def _taken(self, t: BoundTensor, x: Any) -> _Memory:
+        t._given = True
+        return self._find(t, x)
 
     def _allocate_raw(self, t: BoundTensor) -> _Memory:
         t.io = "raw"

@@ -158,7 +158,7 @@ class Session(SessionBase):
     def _end(self) -> None:
         """What comes when the graph is there."""
         for t in self.state.values():
-            if (first := self._first(t)) is not None:  # its memory is zeros
+            if not t._given and (first := self._first(t)) is not None:  # its memory is zeros
                 t._memory()[...] = first
         self._async_runs = AsyncRuns(self._runner, self.backend, self._options.queue_depth)
         self._feeds = Feeds(self.inputs, self.outputs, self.strict, self._counters)

@@ -264,8 +264,13 @@ class SessionBase(_core.Runnable):
 
     def _allocate(self, bound: list[BoundTensor]) -> SessionMemory:
         return SessionMemory(
-            self._runner, self._policy, self.context, bound, self.strict, self._counters
-        )
+            self._runner, self._policy, self.context, bound, self.strict, self._counters,
+            self._given_states(),
+        )  # fmt: skip
+
+    def _given_states(self) -> Mapping[str, Any]:
+        """Memory of states that is there before the session is."""
+        return {}
 
     def _refuse_copies(self, bound: list[BoundTensor]) -> None:
         """``strict``: RAW memory that the backend would copy in every run, before anything is

@@ -9,8 +9,8 @@
  *   4  allocate aligned memory                    8  execute
  *
  * First on a graph that is composed here, then on the same graph out of a context binary, which is
- * finalized after it was retrieved. Prints "ok" and exits 0, or says at which line what was
- * expected and exits 1. */
+ * finalized after it was retrieved; then two graphs that update one state, which copy nothing.
+ * Prints "ok" and exits 0, or says at which line what was expected and exits 1. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,13 +22,15 @@
 #include "qnnrt/qnn_lpai.h"
 #include "qnnrt/qnnrt_ext.h"
 
-enum { kWidth = 40, kSteps = 5 };
+enum { kWidth = 40, kSteps = 5, kRows = 8, kColumns = 16 };
 
 static uint64_t (*io_address)(Qnn_GraphHandle_t, uint32_t, void**);
+static uint64_t (*graph_copies)(Qnn_GraphHandle_t, Qnnrt_CopyRecord_t*, uint32_t, uint32_t*);
 
 static void open_backend(const char* path) {
   void* library = open_only_backend(path, QNN_BACKEND_ID_LPAI, "LPAI_QTI_AISW");
   resolve(library, "qnnrt_graph_io_address", &io_address, sizeof io_address);
+  resolve(library, "qnnrt_graph_copies", &graph_copies, sizeof graph_copies);
 }
 
 /* ---- step 1 */
@@ -249,6 +251,116 @@ static void free_context(Qnn_ContextHandle_t context, Pools pools) {
   release(pools.persistent);
 }
 
+/* ---- state: the last rows that came, which two graphs move up */
+
+typedef struct {
+  Qnn_GraphHandle_t graph;
+  Qnn_Tensor_t inputs[2], most; /* cache, rows */
+  uint32_t cache_dims[2], row_dims[2], kept_dims[2], most_dims[2];
+  Pools pools;
+} Window;
+
+/* `count` rows come behind the others; `most` is the largest of each column. */
+static void compose_window(Window* w, Qnn_ContextHandle_t context, const char* name, uint32_t count,
+                           QnnLpaiBackend_BufferAlignmentReq_t req) {
+  uint32_t ranges_dims[2] = {2, 3}, axes_dims[1] = {1}, axes[1] = {0};
+  int32_t ranges[6] = {(int32_t)count, kRows, 1, 0, kColumns, 1};
+  Qnn_Tensor_t kept, joined[2];
+  Qnn_Param_t params[2];
+  memset(w, 0, sizeof *w);
+  w->cache_dims[0] = kRows;
+  w->row_dims[0] = count;
+  w->kept_dims[0] = kRows - count;
+  w->most_dims[0] = 1;
+  w->cache_dims[1] = w->row_dims[1] = w->kept_dims[1] = w->most_dims[1] = kColumns;
+  w->inputs[0] = bytes_tensor("cache", QNN_TENSOR_TYPE_APP_READWRITE, 2, w->cache_dims);
+  w->inputs[1] = bytes_tensor("rows", QNN_TENSOR_TYPE_APP_WRITE, 2, w->row_dims);
+  w->most = bytes_tensor("most", QNN_TENSOR_TYPE_APP_READ, 2, w->most_dims);
+  kept = bytes_tensor("kept", QNN_TENSOR_TYPE_NATIVE, 2, w->kept_dims);
+  OK(qnn.graphCreate(context, name, NULL, &w->graph));
+  OK(qnn.tensorCreateGraphTensor(w->graph, &w->inputs[0]));
+  OK(qnn.tensorCreateGraphTensor(w->graph, &w->inputs[1]));
+  OK(qnn.tensorCreateGraphTensor(w->graph, &w->most));
+  OK(qnn.tensorCreateGraphTensor(w->graph, &kept));
+  memset(params, 0, sizeof params);
+  params[0].paramType = QNN_PARAMTYPE_TENSOR;
+  params[0].name = "ranges";
+  params[0].tensorParam =
+      tensor_of("ranges", QNN_TENSOR_TYPE_STATIC, QNN_DATATYPE_INT_32, 2, ranges_dims);
+  params[0].tensorParam.v1.clientBuf.data = ranges;
+  params[0].tensorParam.v1.clientBuf.dataSize = sizeof ranges;
+  add_node(w->graph, "StridedSlice", params, 1, &w->inputs[0], 1, &kept);
+  joined[0] = kept;
+  joined[1] = w->inputs[1];
+  memset(params, 0, sizeof params);
+  params[0].paramType = QNN_PARAMTYPE_SCALAR;
+  params[0].name = "axis";
+  params[0].scalarParam.dataType = QNN_DATATYPE_UINT_32;
+  add_node(w->graph, "Concat", params, 1, joined, 2, &w->inputs[0]);
+  memset(params, 0, sizeof params);
+  params[0].paramType = QNN_PARAMTYPE_TENSOR;
+  params[0].name = "axes";
+  params[0].tensorParam =
+      tensor_of("axes", QNN_TENSOR_TYPE_STATIC, QNN_DATATYPE_UINT_32, 1, axes_dims);
+  params[0].tensorParam.v1.clientBuf.data = axes;
+  params[0].tensorParam.v1.clientBuf.dataSize = sizeof axes;
+  params[1].paramType = QNN_PARAMTYPE_SCALAR;
+  params[1].name = "keep_dims";
+  params[1].scalarParam.dataType = QNN_DATATYPE_BOOL_8;
+  params[1].scalarParam.bool8Value = 1;
+  add_node(w->graph, "ReduceMax", params, 2, &w->inputs[0], 1, &w->most);
+  w->pools = give_pools(w->graph, req);
+  OK(qnn.graphFinalize(w->graph, NULL, NULL));
+}
+
+static void use(Qnn_Tensor_t* t, void* data, uint32_t size) {
+  t->v1.clientBuf.data = data;
+  t->v1.clientBuf.dataSize = size;
+}
+
+static uint32_t copies(Qnn_GraphHandle_t graph) {
+  uint32_t count = UINT32_MAX;
+  OK(graph_copies(graph, NULL, 0, &count));
+  return count;
+}
+
+/* Row n that came is all n + 1. */
+static void update_one_state(Qnn_BackendHandle_t backend, QnnLpaiBackend_BufferAlignmentReq_t req) {
+  Qnn_ContextHandle_t context = NULL;
+  Window prefill, decode;
+  uint8_t* cache = allocate(req, kRows * kColumns);
+  uint8_t* rows = allocate(req, 4 * kColumns);
+  uint8_t* most = allocate(req, kColumns);
+  OK(qnn.contextCreate(backend, NULL, NULL, &context));
+  compose_window(&prefill, context, "prefill", 4, req);
+  compose_window(&decode, context, "decode", 1, req);
+  memset(cache, 0, kRows * kColumns);
+  uint8_t came = 0;
+  for (int step = 0; step < 12; ++step) {
+    Window* w = step == 0 ? &prefill : &decode;
+    const uint32_t count = w->row_dims[0];
+    for (uint32_t i = 0; i < count; ++i) memset(rows + i * kColumns, ++came, kColumns);
+    use(&w->inputs[0], cache, kRows * kColumns);
+    use(&w->inputs[1], rows, count * kColumns);
+    use(&w->most, most, kColumns);
+    OK(qnn.graphExecute(w->graph, w->inputs, 2, &w->most, 1, NULL, NULL));
+    EXPECT(most[0] == came && most[kColumns - 1] == came);
+    for (int i = 0; i < kRows; ++i) {
+      const int row = came - kRows + 1 + i;
+      EXPECT(cache[i * kColumns] == (row > 0 ? row : 0));
+    }
+  }
+  EXPECT(copies(prefill.graph) == 0 && copies(decode.graph) == 0);
+  OK(qnn.contextFree(context, NULL));
+  release(prefill.pools.scratch);
+  release(prefill.pools.persistent);
+  release(decode.pools.scratch);
+  release(decode.pools.persistent);
+  release(cache);
+  release(rows);
+  release(most);
+}
+
 int main(int argc, char** argv) {
   Qnn_BackendHandle_t backend = NULL;
   Qnn_DeviceHandle_t device = NULL;
@@ -288,6 +400,7 @@ int main(int argc, char** argv) {
   pools = run(graph, x, y, req);
   free_context(context, pools);
   release(binary);
+  update_one_state(backend, req);
   OK(qnn.backendFree(backend));
   puts("ok");
   return 0;

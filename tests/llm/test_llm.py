@@ -297,7 +297,7 @@ def test_another_process_goes_on_without_reading(llama: Exported, model: Languag
 
 def _go_on_until_killed(folder: str, backend: str, pipe: Any) -> None:
     with LanguageModel(folder, backend=backend) as model:
-        text = model.conversation(pipe.recv())
+        text = model.conversation(Prefix.from_bytes(pipe.recv_bytes()))
         length = len(text.tokens)
         pipe.send([token for token, _ in zip(text.generate(), range(8), strict=False)])
         while True:
@@ -320,7 +320,7 @@ def test_a_process_killed_while_it_writes_a_text_harms_no_other(
             text, other = model.conversation(), model.conversation()
             text.append(TEXT)
             other.append(TEXT[:9])
-            here.send(text.prefix)
+            here.send_bytes(text.prefix.to_bytes())
             assert here.recv() == llama.greedy(TEXT, 8)
             others = other.generate(30)
             made = [next(others) for _ in range(15)]  # while it writes
@@ -348,11 +348,14 @@ def test_a_prefix_of_another_model_is_refused(model: LanguageModel, draft: Expor
 def test_a_prefix_is_one_flat_message() -> None:
     cache = qnnrt.alloc(4096)
     prefix = Prefix([0, 7, 1 << 40], cache, 3, 2)
-    again = pickle.loads(pickle.dumps(prefix))
-    assert again.tokens == prefix.tokens == (0, 7, 1 << 40)
-    assert (again.rows, again.row) == (3, 2)
-    assert again.cache._is(cache)
     receive, (message,) = prefix.__reduce__()
+    for again in (pickle.loads(pickle.dumps(prefix)), Prefix.from_bytes(prefix.to_bytes())):
+        assert again.tokens == prefix.tokens == (0, 7, 1 << 40)
+        assert (again.rows, again.row) == (3, 2)
+        assert again.cache._is(cache)
+    assert len(prefix.to_bytes()) == len(message)
+    with pytest.raises(TypeError):
+        Prefix.from_bytes(None)  # type: ignore[arg-type]
     for cut in (0, 8, len(message) - 4, len(message) - 5 * 8):
         with pytest.raises(qnnrt.HandoffError) as e:
             receive(message[:cut])

@@ -67,6 +67,74 @@ def test_a_loaded_binary_has_its_state_in_the_scratch_pool_too(tmp_path):
             assert (s.state["past"].array == wanted).all()
 
 
+def window() -> Model:
+    """One token of attention behind as many as the cache has rows: of LPAI's operations none puts a
+    row where an index says, so that the rows move up by one and the new one is the last."""
+    rows, size = 16, 32
+    row, cache = (1, 1, size), (1, rows, size)
+    own = Quantization(0.02, -128)
+    tensors = {name: Tensor(name, row, U8, quantization=own) for name in ("q", "k", "v", "y")}
+    nodes = []
+    for name in ("k", "v"):
+        past, kept, present = f"past.{name}", f"kept.{name}", f"present.{name}"
+        tensors[past] = Tensor(past, cache, U8, quantization=own)
+        tensors[kept] = Tensor(kept, (1, rows - 1, size), U8, quantization=own)
+        tensors[present] = Tensor(present, cache, U8, quantization=own)
+        ranges = np.array([[0, 1, 1], [1, rows, 1], [0, size, 1]], np.int32)
+        along = {"axis": np.uint32(1)}
+        nodes += [
+            Node(kept, "StridedSlice", [past], [kept], {"ranges": ranges}),
+            Node(present, "Concat", [kept, name], [present], along),
+        ]
+    scores, weights = Quantization(0.05, -128), Quantization(1 / 256, 0)
+    tensors["scores"] = Tensor("scores", (1, 1, rows), U8, quantization=scores)
+    tensors["weights"] = Tensor("weights", (1, 1, rows), U8, quantization=weights)
+    nodes += [
+        Node("scores", "MatMul", ["q", "present.k"], ["scores"], {"transpose_in1": True}),
+        Node("weights", "Softmax", ["scores"], ["weights"]),
+        Node("y", "MatMul", ["weights", "present.v"], ["y"]),
+    ]
+    inputs = ["past.k", "past.v", "q", "k", "v"]
+    model = Model("window", tensors, nodes, inputs, ["y", "present.k", "present.v"])
+    model.set_state({"past.k": "present.k", "past.v": "present.v"})
+    return model
+
+
+@pytest.mark.parametrize("io", ["memhandle", "raw", "scratch"])
+def test_a_token_of_attention_copies_nothing_and_is_that_of_the_cpu(io):
+    """More tokens than the window has rows, and a rewind to what was kept."""
+    rng = np.random.default_rng(2)
+    tokens = rng.integers(0, 256, (24, 3, 1, 1, 32)).astype(U8)
+    past = np.zeros((2, 16, 32), U8)
+
+    def step(session: qnnrt.Session, token: np.ndarray) -> np.ndarray:
+        for name, x in zip("qkv", token, strict=True):
+            session.inputs[name].array[...] = x
+        session.run()
+        return session.outputs["y"].array.copy()
+
+    with (
+        qnnrt.Session(window(), "lpai", io=io, strict=io == "memhandle") as lpai,
+        qnnrt.Session(window(), "cpu") as cpu,
+    ):
+        for session in (lpai, cpu):
+            session.load_state({f"past.{name}": past[:1] for name in "kv"})
+        made = []
+        for i, token in enumerate(tokens):
+            if i == 20:
+                saved = lpai.save_state()
+            made.append(step(lpai, token))
+            np.testing.assert_array_equal(made[-1], step(cpu, token))
+            past = np.concatenate([past[:, 1:], token[1:, 0]], axis=1)
+            for name, rows in zip("kv", past, strict=True):
+                np.testing.assert_array_equal(lpai.state[f"past.{name}"].array[0], rows)
+        assert len(np.unique(made)) > 16
+        lpai.load_state(saved)
+        for token, y in zip(tokens[20:], made[20:], strict=True):
+            np.testing.assert_array_equal(step(lpai, token), y)
+        assert lpai.stats.copied_bytes == 0
+
+
 def averages() -> qnnrt.DynamicModel:
     """The mean of the state and of any number of rows becomes the state."""
     row = (1, 1, 64)

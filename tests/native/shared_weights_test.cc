@@ -102,17 +102,20 @@ struct Net {
     if (release) structs[2].releaseConstants = 1;
     return q.graphCreate(context, name, list, &graph);
   }
-  Code Compose(bool lend = false) {
-    w.v1.clientBuf = {matrix.data(), static_cast<uint32_t>(kMatrixBytes)};
-    t.v1.clientBuf = {embedding.data(), static_cast<uint32_t>(kTableBytes)};
+  // `kept`: with the constants of that one, which stay.
+  Code Compose(bool lend = false, Net* kept = nullptr) {
+    Net* const of = kept == nullptr ? this : kept;
+    w.v1.clientBuf = {of->matrix.data(), static_cast<uint32_t>(kMatrixBytes)};
+    t.v1.clientBuf = {of->embedding.data(), static_cast<uint32_t>(kTableBytes)};
     Code e = 0;
     for (Qnn_Tensor_t* tensor : {&ids, &x, &y}) {
       if (e == 0) e = q.tensorCreateGraphTensor(graph, tensor);
     }
     for (Qnn_Tensor_t* tensor : {&w, &t}) {
-      if (e == 0)
-        e = lend ? qnnrt_graph_lend_static(graph, tensor, nullptr)
-                 : q.tensorCreateGraphTensor(graph, tensor);
+      if (e != 0) break;
+      e = kept != nullptr ? qnnrt_graph_keep_static(graph, tensor, nullptr)
+          : lend          ? qnnrt_graph_lend_static(graph, tensor, nullptr)
+                          : q.tensorCreateGraphTensor(graph, tensor);
     }
     Qnn_Tensor_t gather[2] = {t, ids}, product[2] = {x, w};
     Qnn_OpConfig_t op;
@@ -396,6 +399,30 @@ TEST(lent_data_is_read_at_finalize_and_never_again) {
   wrong.w.v1.clientBuf = {wrong.matrix.data(), static_cast<uint32_t>(kMatrixBytes)};
   CHECK_EQ(qnnrt_graph_lend_static(wrong.graph, &wrong.w, odd) & 0xFFFF,
            Code{QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM});
+}
+
+TEST(data_that_stays_with_the_context_is_read_once) {
+  Place place, other;
+  Net first(place.q, 3), second(place.q, 5), elsewhere(other.q, 4);
+  const std::vector<float> matrix = first.matrix, embedding = first.embedding;
+  REQUIRE(first.Create(place.context, "first") == 0 && first.Compose(false, &first) == 0);
+  REQUIRE(first.Finalize() == 0);
+  // Against the rule, to see that nobody looks.
+  const std::vector<float> others[] = {Values(kDepth * kColumns, 5), Values(kClasses * kDepth, 6)};
+  std::copy(others[0].begin(), others[0].end(), first.matrix.begin());
+  std::copy(others[1].begin(), others[1].end(), first.embedding.begin());
+  REQUIRE(second.Create(place.context, "second") == 0 && second.Compose(false, &first) == 0);
+  REQUIRE(second.Finalize() == 0);
+  second.matrix = matrix;
+  second.embedding = embedding;
+  CHECK(second.Right());
+  CHECK_EQ(second.Weights().shared_bytes, kBoth);
+  // Another context has not seen it yet.
+  REQUIRE(elsewhere.Create(other.context, "g") == 0 && elsewhere.Compose(false, &first) == 0);
+  REQUIRE(elsewhere.Finalize() == 0);
+  elsewhere.matrix = first.matrix;
+  elsewhere.embedding = first.embedding;
+  CHECK(elsewhere.Right());
 }
 
 TEST(an_allocation_that_fails_anywhere_leaves_nothing) {

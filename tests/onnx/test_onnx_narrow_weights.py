@@ -193,7 +193,7 @@ SIBLINGS = {"queries, keys, values": (96, 40, 40), "less than a tile": (13, 5, 2
 def siblings(
     rows: int, outputs: tuple[int, ...], bits: int, zeros: bool, bias: bool, odd: bool = False
 ) -> onnx.ModelProto:
-    """Products of one x. `odd`: one more, with other blocks, and one behind an activation."""
+    """Products of one x. `odd`: one more, with other blocks, and two behind activations."""
     depth = 1024
     g = Graph(17)
 
@@ -210,7 +210,9 @@ def siblings(
 
     results = [one(n, 32) for n in outputs]
     if odd:
-        results += [one(24, 64), g.op("Relu", [one(24, 32)])]
+        sigmoid, gate = one(24, 32), one(40, 32)
+        results += [one(24, 64), g.op("Mul", [sigmoid, g.op("Sigmoid", [sigmoid])])]
+        results += [g.op("Relu", [gate])]
     return g.proto({"x": (rows, depth)}, results)
 
 

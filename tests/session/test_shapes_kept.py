@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import qnnrt
+from qnnrt._native import _core
 from support.many_shapes import check, given, live_graphs, saved
 
 
@@ -84,6 +85,21 @@ def test_shapes_share_one_state(tmp_path: Path, backend: str) -> None:
             )
         assert mine.tolist() == [[1, 1, 1, 1]]
         assert {copy.tensor for copy in session.stats.copies} == {"x", "y"}
+
+
+def test_memory_for_a_state_that_is_there_is_not_made(tmp_path: Path) -> None:
+    def allocations() -> int:
+        return sum(heap.allocations for heap in qnnrt.memory.heaps())
+
+    model = qnnrt.load(counting(tmp_path / "m.onnx"), shapes={"seq": "any"}, state=TOTAL)
+    with qnnrt.Session(model) as session:
+        first = session.at({"seq": 2})
+        first.state["past_total"].array[...] = 5
+        _core.pool_trim(0)  # where memory would be taken from
+        before = allocations()
+        second = session.at({"seq": 3})
+        assert allocations() == before + 2  # of x and y
+        assert second.state["past_total"].array.tolist() == [[5, 5, 5, 5]]
 
 
 def test_state_of_other_shapes_is_each_ones_own(tmp_path: Path) -> None:

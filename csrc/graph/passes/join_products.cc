@@ -1,6 +1,7 @@
 // Products of one tensor with narrow weights become one node: queries, keys and values, say. Where
 // each takes some microseconds, it is threads that wait for each other that take them; rows of all
-// matrices are shared out at once, and what is multiplied is arranged for them once.
+// matrices are shared out at once, and what is multiplied is arranged for them once. The gate of a
+// feed-forward network brings its activation along.
 #include <map>
 #include <tuple>
 
@@ -24,9 +25,13 @@ Kind KindOf(const Node& node) {
           node.HasInput(kNBitsBias)};
 }
 
+bool HasActivation(const Node& node) {
+  return node.post_ops.size() == 1 && node.post_ops[0].kind == PostOp::Kind::kActivation;
+}
+
 // A bias that is computed may be of what comes behind the first product.
 bool MayJoin(const Node& node, const KeptFloats* kept) {
-  return node.type == kMatMulNBits && node.post_ops.empty() &&
+  return node.type == kMatMulNBits && (node.post_ops.empty() || HasActivation(node)) &&
          (!node.HasInput(kNBitsBias) || node.inputs[kNBitsBias]->is_static()) &&
          node.outputs[0]->updates == nullptr &&  // it has that memory to itself
          (kept == nullptr || kept->nodes.count(node.name) == 0);
@@ -37,8 +42,13 @@ bool MayJoin(const Node& node, const KeptFloats* kept) {
 Status JoinProducts(NodeGraph* graph, const KeptFloats* kept, int* changes) {
   Rewriter to(graph);
   std::map<Kind, std::vector<size_t>> groups;
+  std::map<Kind, size_t> activated;
   for (size_t i = 0; i < to.size(); ++i) {
-    if (MayJoin(to.node(i), kept)) groups[KindOf(to.node(i))].push_back(i);
+    const Node& node = to.node(i);
+    if (!MayJoin(node, kept)) continue;
+    const Kind kind = KindOf(node);
+    if (HasActivation(node) && !activated.emplace(kind, i).second) continue;  // one has a place
+    groups[kind].push_back(i);
   }
   for (const auto& [kind, members] : groups) {
     if (members.size() < 2) continue;
@@ -57,6 +67,12 @@ Status JoinProducts(NodeGraph* graph, const KeptFloats* kept, int* changes) {
         if (node.HasInput(i)) joined.inputs.push_back(node.inputs[i]);
       }
       joined.outputs.push_back(node.outputs[0]);
+      if (!HasActivation(node)) continue;
+      const PostOp& op = node.post_ops[0];
+      joined.params.push_back({"activated", static_cast<int64_t>(joined.outputs.size())});
+      joined.params.push_back({"activation", static_cast<int64_t>(op.activation)});
+      joined.params.push_back({"alpha", double{op.alpha}});
+      joined.params.push_back({"beta", double{op.beta}});
     }
     for (size_t member : members) to.Drop(member);
     // In the place of the first one: all that they read besides weights is x.

@@ -234,9 +234,14 @@ class RowAttention final : public Kernel {
     const float scale = g_.rounds == nullptr ? g_.scale : 1.0f;
     for (size_t row = 0; row < rows; ++row) {
       const size_t at = g_.At(g_.q, row / g_.rows) + row % g_.rows * g_.q[2];
+      float* const to = queries + row * g_.depth;
+      if (g_.q[3] == 1) {
+        Simd().scale(to, q_.Read(args.in[0], at, g_.depth, to), scale, g_.depth);
+        continue;
+      }
       for (size_t i = 0; i < g_.depth; ++i) {
         float element;
-        queries[row * g_.depth + i] = *q_.Read(args.in[0], at + i * g_.q[3], 1, &element) * scale;
+        to[i] = *q_.Read(args.in[0], at + i * g_.q[3], 1, &element) * scale;
       }
     }
     const size_t pieces = (most + kKeys - 1) / kKeys;

@@ -114,6 +114,8 @@ class MatMulNBits final : public Kernel {
       : g_(g),
         loops_(NBitsFor(g.bits, Digits(node, options))),
         post_ops_(node),
+        activation_(ActivationOf(node)),
+        activated_(node.type == kJoinedNBits ? static_cast<size_t>(node.Int("activated")) : 0),
         few_(g.m <= (NBitsPanelsFor(g.bits, 3, false) != nullptr ? kFewOfBytes : kFew)),
         row_bytes_(loops_.RowBytes(g.k, g.blocks)) {
     // What a thread unpacks stays in its cache while all rows pass by.
@@ -130,6 +132,23 @@ class MatMulNBits final : public Kernel {
     const size_t all = (most + NBitsPanels::kColumns - 1) / NBitsPanels::kColumns;
     unit_panels_ = std::clamp<size_t>(all / (4 * threads), 1, 4);
     panel_slots_ = std::min(threads, (all + unit_panels_ - 1) / unit_panels_);
+  }
+
+  // As a post op.
+  static PostOps ActivationOf(const Node& node) {
+    Node behind;
+    if (node.type == kJoinedNBits && node.Int("activated") != 0) {
+      behind.post_ops.push_back({PostOp::Kind::kActivation,
+                                 static_cast<Activation>(node.Int("activation")),
+                                 node.Float("alpha"), node.Float("beta")});
+    }
+    return PostOps(behind);
+  }
+
+  // What comes behind a matrix.
+  const PostOps& Behind(const Matrix& matrix) const {
+    const size_t output = static_cast<size_t>(&matrix - g_.matrices.data());
+    return output + 1 == activated_ ? activation_ : post_ops_;
   }
 
   // Of x, 8 bits each: as many as a float has, as a BFLOAT_16 has, or what bytes hold.
@@ -186,12 +205,13 @@ class MatMulNBits final : public Kernel {
     const size_t n = matrix.n;
     const NBitsProduct product = {WeightsOf(args, matrix), n,   x, g_.m, row_bytes_,
                                   BiasOf(args, matrix),    out, n};
+    const PostOps& post_ops = Behind(matrix);
     loops_.dots(product, begin, end);
     loops_.Runs(g_.m, n, begin, end, [&](size_t first, size_t last) {
       for (size_t m = 0; m < g_.m; ++m) {
         if (extreme[m]) PlainDots(product, in + m * g_.k, m, first, last);
         const size_t at = m * n + first;
-        if (!post_ops_.empty()) post_ops_.Apply(args, out + at, at, last - first);
+        if (!post_ops.empty()) post_ops.Apply(args, out + at, at, last - first);
       }
     });
   }
@@ -274,10 +294,11 @@ class MatMulNBits final : public Kernel {
                            columns});
       }
     }
-    if (post_ops_.empty()) return;
+    const PostOps& post_ops = Behind(matrix);
+    if (post_ops.empty()) return;
     for (size_t m = 0; m < rows; ++m) {
       const size_t at = m * matrix.n + first;
-      post_ops_.Apply(args, out + at, m0 * matrix.n + at, count);
+      post_ops.Apply(args, out + at, m0 * matrix.n + at, count);
     }
   }
 
@@ -305,7 +326,7 @@ class MatMulNBits final : public Kernel {
       float* out = OutOf(args, matrix);
       const MatrixRows rows{static_cast<const float*>(args.in[0]) + m0 * g_.k, g_.k,
                             out + m0 * n + first, n};
-      const FinishRows finish(post_ops_, args, out);
+      const FinishRows finish(Behind(matrix), args, out);
       shape.finish = finish.at_once();
       RunGemm(shape, Threads(1), rows, finish);
       return Status::Ok();
@@ -329,7 +350,9 @@ class MatMulNBits final : public Kernel {
 
   const Geometry g_;
   const NBitsLoops& loops_;
-  const PostOps post_ops_;
+  const PostOps post_ops_;    // of the only matrix
+  const PostOps activation_;  // of one of several
+  const size_t activated_;    // 1 + its number
   const bool few_;
   const size_t row_bytes_;                            // of x, arranged
   size_t columns_ = 0, slots_ = 1, slot_floats_ = 0;  // of floats
@@ -337,7 +360,17 @@ class MatMulNBits final : public Kernel {
   size_t unit_panels_ = 1, panel_slots_ = 1;
 };
 
+Status CheckActivation(const Node& node) {
+  const int64_t outputs = static_cast<int64_t>(node.outputs.size());
+  QNNRT_RETURN_IF_ERROR(CheckRange("activated", node.Int("activated"), 0, outputs));
+  const int64_t last = static_cast<int64_t>(kLastActivation), activation = node.Int("activation");
+  QNNRT_RETURN_IF_ERROR(CheckRange("activation", activation, 0, last));
+  if (DefOf(static_cast<Activation>(activation)).fuses) return Status::Ok();
+  return Invalid("activation %lld does not come behind others", static_cast<long long>(activation));
+}
+
 Status Infer(const Node& node, std::vector<Shape>* outputs) {
+  if (node.type == kJoinedNBits) QNNRT_RETURN_IF_ERROR(CheckActivation(node));
   QNNRT_ASSIGN_OR_RETURN(const Geometry g, Read(node));
   for (size_t i = 0; i < g.matrices.size(); ++i) {
     const size_t n = g.matrices[i].n;
@@ -387,6 +420,11 @@ OpDef JoinedNBitsOp() {
   def.params = Params();
   def.params.push_back({"zeros", ParamSpec::kBool, Required(), "each matrix has zero points"});
   def.params.push_back({"bias", ParamSpec::kBool, Required(), "each matrix has a bias"});
+  def.params.push_back({"activated", ParamSpec::kInt, Default(0),
+                        "which output has an activation behind it, from 1 on; 0: none"});
+  def.params.push_back({"activation", ParamSpec::kInt, Default(0), "its number"});
+  def.params.push_back({"alpha", ParamSpec::kFloat, Default(0.0), "of the activation"});
+  def.params.push_back({"beta", ParamSpec::kFloat, Default(0.0), "of the activation"});
   def.infer = Infer;
   def.portable = MatMulNBits::Make;
   def.flags = OpDef::kInternal | OpDef::kSumsInside;

@@ -19,7 +19,8 @@ OpDef MatMulNBitsOp();
 
 // Some such products of one x, whose weights have the same depth, bits and blocks: threads share
 // the rows of all (graph/passes/join_products.cc). Behind x: the codes, scales and, where they are
-// there at all, zero points and bias of each matrix; an output for each.
+// there at all, zero points and bias of each matrix; an output for each. One of them may have an
+// activation behind it.
 constexpr const char* kJoinedNBits = "JoinedMatMulNBits";
 OpDef JoinedNBitsOp();
 
