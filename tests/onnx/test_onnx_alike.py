@@ -329,3 +329,25 @@ def test_an_error_names_the_node_that_it_is_of() -> None:
     importer.load(_model(good, ["y"], w))
     with pytest.raises(qnnrt.ModelError, match=r"node 'two' .*does not fit into 3"):
         importer.load(_model(bad, ["y"], w))
+
+
+@pytest.mark.parametrize(
+    ("product", "bias"),
+    [
+        ({"transB": 1}, (4,)),
+        ({"transB": 1, "alpha": 0.5, "beta": 2.0}, (4,)),
+        ({"beta": 2.0}, (1, 4)),
+        ({}, ()),
+        ({}, (1,)),
+    ],
+)
+def test_small_weights_in_another_form_stay_those_of_their_node(
+    product: dict[str, Any], bias: tuple[int, ...]
+) -> None:
+    """As few as a kind of nodes may have as constants of its own."""
+    constants = {"v": _array(4, 4), "w": _array(4, 4), "a": _array(*bias), "b": _array(*bias)}
+    nodes = [
+        node("Gemm", ["x", "v", "a"], ["h"], **product),
+        node("Gemm", ["h", "w", "b"], ["y"], **product),
+    ]
+    _check(_model(nodes, ["y"], constants, {"x": (3, 4)}))
