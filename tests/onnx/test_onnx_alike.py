@@ -351,3 +351,26 @@ def test_small_weights_in_another_form_stay_those_of_their_node(
         node("Gemm", ["h", "w", "b"], ["y"], **product),
     ]
     _check(_model(nodes, ["y"], constants, {"x": (3, 4)}))
+
+
+#: How else the elements of a constant might decide what becomes of a node.
+ELEMENTS = {
+    "zeros": np.zeros, "ones": np.ones, "negative": lambda s: -np.ones(s),
+    "infinite": lambda s: np.full(s, -np.inf), "different": lambda s: _array(*s),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", ["Add", "Sub", "Mul", "Div", "Max", "PRelu", "MatMul", "Concat"])
+@pytest.mark.parametrize("shape", [(1, 4, 6, 6), (1, 1, 6, 6), (1,)])
+def test_elements_of_a_constant_do_not_come_from_another_node(
+    op: str, shape: tuple[int, ...]
+) -> None:
+    if op in ("MatMul", "Concat") and shape[2:] != (6, 6):
+        shape = (1, 4, 6, 6)
+    attrs = {"axis": 1} if op == "Concat" else {}
+    _check(
+        *(
+            _model([node(op, ["x", "c"], ["y"], **attrs)], ["y"], {"c": np.float32(made(shape))})
+            for made in ELEMENTS.values()
+        )
+    )
