@@ -329,3 +329,48 @@ def test_an_error_names_the_node_that_it_is_of() -> None:
     importer.load(_model(good, ["y"], w))
     with pytest.raises(qnnrt.ModelError, match=r"node 'two' .*does not fit into 3"):
         importer.load(_model(bad, ["y"], w))
+
+
+@pytest.mark.parametrize(
+    ("product", "bias"),
+    [
+        ({"transB": 1}, (4,)),
+        ({"transB": 1, "alpha": 0.5, "beta": 2.0}, (4,)),
+        ({"beta": 2.0}, (1, 4)),
+        ({}, ()),
+        ({}, (1,)),
+    ],
+)
+def test_small_weights_in_another_form_stay_those_of_their_node(
+    product: dict[str, Any], bias: tuple[int, ...]
+) -> None:
+    """As few as a kind of nodes may have as constants of its own."""
+    constants = {"v": _array(4, 4), "w": _array(4, 4), "a": _array(*bias), "b": _array(*bias)}
+    nodes = [
+        node("Gemm", ["x", "v", "a"], ["h"], **product),
+        node("Gemm", ["h", "w", "b"], ["y"], **product),
+    ]
+    _check(_model(nodes, ["y"], constants, {"x": (3, 4)}))
+
+
+#: How else the elements of a constant might decide what becomes of a node.
+ELEMENTS = {
+    "zeros": np.zeros, "ones": np.ones, "negative": lambda s: -np.ones(s),
+    "infinite": lambda s: np.full(s, -np.inf), "different": lambda s: _array(*s),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", ["Add", "Sub", "Mul", "Div", "Max", "PRelu", "MatMul", "Concat"])
+@pytest.mark.parametrize("shape", [(1, 4, 6, 6), (1, 1, 6, 6), (1,)])
+def test_elements_of_a_constant_do_not_come_from_another_node(
+    op: str, shape: tuple[int, ...]
+) -> None:
+    if op in ("MatMul", "Concat") and shape[2:] != (6, 6):
+        shape = (1, 4, 6, 6)
+    attrs = {"axis": 1} if op == "Concat" else {}
+    _check(
+        *(
+            _model([node(op, ["x", "c"], ["y"], **attrs)], ["y"], {"c": np.float32(made(shape))})
+            for made in ELEMENTS.values()
+        )
+    )

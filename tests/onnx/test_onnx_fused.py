@@ -103,6 +103,9 @@ def test_normalizations_of_sums(shape: tuple[int, ...]) -> None:
     check(op, [x, skip, scale], static=(2,), epsilon=1e-5)
     check(op, [x, skip, scale, bias], ["y", "", "", "sum"], static=(2,), epsilon=1e-5)
     check("SimplifiedLayerNormalization", [x, scale], domain="", epsilon=1e-5, axis=-1)
+    # From before it was ONNX's: ONNX Runtime merges into it in files of any opset.
+    for opset in (11, 16):
+        check("LayerNormalization", [x, scale, shift], domain="", opset=opset, epsilon=1e-5)
 
 
 def test_embeddings() -> None:

@@ -130,3 +130,18 @@ def test_padding_by_what_is_cropped_first(mode: str) -> None:
         agree(proto(*pads), {"x": x})
     with pytest.raises(ModelError, match=rf"mode '{mode}' has nothing to repeat: .* of \[0, 7\]"):
         importer.load(proto(-6, 0, 2, 0))
+
+
+@pytest.mark.parametrize("kernels", ["auto", "portable"])
+@pytest.mark.parametrize("channels", [1, 3, 16, 33])
+def test_a_maximum_over_windows_leaves_out_what_is_no_number(kernels: str, channels: int) -> None:
+    """Wherever in a window it is, as in oneDNN and TFLite; ONNX Runtime's depends on the place."""
+    attrs = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    shape = (1, channels, 6, 6)
+    proto = make([node("MaxPool", ["x"], ["y"], **attrs)], {"x": shape}, ["y"])
+    x = random(1, *shape)
+    x[0, 0, 2:4, 2] = np.nan
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+    with qnnrt.Session(importer.load(proto), options={"kernels": kernels}) as session:
+        np.testing.assert_array_equal(session.run({"x": x})["y"], np.nanmax(windows, (-1, -2)))

@@ -198,7 +198,7 @@ def test_einsum_broadcasts_a_dimension_of_one(equation: str, shapes: list[tuple[
 
 
 @pytest.mark.parametrize("op", ["LayerNormalization", "RMSNormalization"])
-@pytest.mark.parametrize("scale", [(), (1,), (4,), (3, 1), (1, 1, 3, 4)])
+@pytest.mark.parametrize("scale", [(), (1,), (4,), (3, 1), (1, 1, 3, 4), (2, 1, 1), (2, 3, 4)])
 def test_a_scale_that_is_computed_is_broadcast_to_what_is_normalized(
     op: str, scale: tuple[int, ...]
 ) -> None:
@@ -213,9 +213,8 @@ def test_a_scale_that_is_computed_is_broadcast_to_what_is_normalized(
     if op == "LayerNormalization":
         x = x - x.mean((1, 2), keepdims=True)
     wanted = x / np.sqrt((x * x).mean((1, 2), keepdims=True) + 1e-5)
-    wanted = wanted * given["s"].reshape(scale[-2:]) + (
-        given["b"].reshape(scale[-2:]) if "b" in given else 0
-    )
+    scale = scale[-3:]
+    wanted = wanted * given["s"].reshape(scale) + (given["b"].reshape(scale) if "b" in given else 0)
     np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-4)
 
 

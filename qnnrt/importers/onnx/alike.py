@@ -117,6 +117,14 @@ def _is_small(held: object) -> bool:
     return isinstance(held, np.ndarray) and held.nbytes <= _SMALL and held.dtype.kind != "O"
 
 
+def _told(op: str, inputs: Sequence[Value | None]) -> bool:
+    """Whether the kind of a node has the elements of all constants that it reads."""
+    held = [v.held for v in inputs if v is not None]
+    if op in _VIEWS:
+        return not held or held[0] is None
+    return op not in _UNREAD or all(map(_is_small, held)) or all(h is None for h in held)
+
+
 _RECIPES: dict[tuple[object, ...], Recipe] = {}
 
 
@@ -249,6 +257,7 @@ class _References:
     def __init__(self, inputs: Sequence[Value | None], trace: Trace, op: str) -> None:
         self._inputs, self._trace, self._view = inputs, trace, op in _VIEWS
         self._decided = op in _MEASURES or all(v is None or _is_small(v.held) for v in inputs)
+        self._told = _told(op, inputs)
         self.values: list[tuple[Any, ...]] = []
         self.computed: list[tuple[Any, tuple[int, ...]]] = []
         self._known: dict[Value, _Ref] = {}
@@ -324,9 +333,10 @@ class _References:
             self.computed.append(computation)
         return self.computed.index(computation)
 
-    @staticmethod
-    def _owned(v: Value, perm: Any) -> _Ref:
+    def _owned(self, v: Value, perm: Any) -> _Ref:
         """A constant that nothing but the kind of the node decides."""
+        if not self._told:  # it may be made of elements that differ between nodes of this kind
+            raise NotAlike
         if not isinstance(v.held, np.ndarray) or v.held.nbytes > _SMALL or v.held.dtype.kind == "O":
             raise NotAlike
         return _OWN, v.held.copy(), None, perm

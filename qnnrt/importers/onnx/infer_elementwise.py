@@ -198,9 +198,9 @@ def _layer_normalization(n: OnnxNode) -> Found:
         value = n.optional(index)
         if value is not None:
             whole = value.shape
-            while len(whole) > x.rank - axis and whole[0] == 1:
+            while len(whole) > x.rank and whole[0] == 1:
                 whole = whole[1:]
-            one_way(whole, x.shape[axis:], what)
+            one_way(whole, x.shape, what)
     left = (*x.shape[:axis], *[1] * (x.rank - axis))
     if n.op == "RMSNormalization":
         element_type(n, "stash_type")

@@ -73,6 +73,8 @@ _LAID_OUT = {
 }
 
 
+#: The first opset with LayerNormalization.
+_LAYER_NORM = 17
 #: Operators that only move and scale their constants.
 _WEIGHTED = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
 
@@ -480,6 +482,9 @@ class GraphLowering(Scope):
             from .contrib import CONTRIB
 
             return CONTRIB[node.op]
+        if node.op == "LayerNormalization" and not node.domain:
+            # ONNX Runtime writes it into files of opsets that have none, as its own was first.
+            return spec_of(node.op, max(node.version, _LAYER_NORM), "")
         return spec_of(node.op, node.version, node.domain)
 
     def _measure(self, node: OnnxNode) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import numpy as np
@@ -96,50 +97,53 @@ def _grouped(c: Lowering, n: OnnxNode, x: Value) -> Value | None:
     return c.b.reshape(y, x.shape)
 
 
-def _normalized(c: Lowering, n: OnnxNode, index: int, shape: tuple[int, ...]) -> Value | None:
+def _one_for_all(v: Value | None, shape: tuple[int, ...]) -> bool:
+    """Is a scale or bias the same for everything that is normalized?"""
+    return v is None or math.prod(v.shape[: max(v.rank - len(shape), 0)]) == 1
+
+
+def _normalized(c: Lowering, value: Value, shape: tuple[int, ...]) -> Value:
     """A scale or bias of exactly the normalized shape, in its logical order as the input is."""
-    value = n.optional(index)
-    if value is None:
-        return None
     more = value.rank - len(shape)
-    if more > 0:  # dimensions of size 1, as inference has seen
+    if more > 0:  # dimensions of size 1
         value = c.b.reshape(value, value.shape[more:])
     if value.shape != shape:
         value = broadcast_to(c, value, shape)
     return c.b.plain(value)
 
 
-@lowers("LayerNormalization", to="LayerNorm")
-def layer_normalization(c: Lowering, n: OnnxNode) -> Value:
-    x = c.b.plain(n.input(0))
-    if n.wants(1) or n.wants(2):
-        raise Unsupported("mean and deviation as outputs")
+def _norm(c: Lowering, n: OnnxNode, type_: str, bias: Value | None) -> Value:
+    """LayerNorm or RmsNorm; a scale or bias that is not the same everywhere comes behind it."""
+    x, scale = c.b.plain(n.input(0)), n.input(1)
     axis = axis_of(n.integer("axis", -1), x.rank)
     shape = x.shape[axis:]
-    inputs = [x, _normalized(c, n, 1, shape)]
-    if n.has(2):
-        inputs.append(_normalized(c, n, 2, shape))
-    return c.b.op(
-        "LayerNorm",
-        inputs,
+    apart = not (_one_for_all(scale, shape) and _one_for_all(bias, shape))
+    given = [constant(np.ones((), x.dtype))] if apart else [scale, *([bias] if bias else [])]
+    y = c.b.op(
+        type_,
+        [x, *(_normalized(c, v, shape) for v in given)],
         x.shape,
         epsilon=np.float32(n.number("epsilon", 1e-5)),
         axes=u32(range(axis, x.rank)),
     )
+    if not apart:
+        return y
+    for combine, v in ((mul, scale), (add, bias)):
+        if v is not None:
+            y = combine(c, y, c.b.reshape(v, v.shape[max(v.rank - x.rank, 0) :]))
+    return y
+
+
+@lowers("LayerNormalization", to="LayerNorm")
+def layer_normalization(c: Lowering, n: OnnxNode) -> Value:
+    if n.wants(1) or n.wants(2):
+        raise Unsupported("mean and deviation as outputs")
+    return _norm(c, n, "LayerNorm", n.optional(2))
 
 
 @lowers("RMSNormalization", to="RmsNorm")
 def rms_normalization(c: Lowering, n: OnnxNode) -> Value:
-    x = c.b.plain(n.input(0))
-    axis = axis_of(n.integer("axis", -1), x.rank)
-    scale = _normalized(c, n, 1, x.shape[axis:])
-    return c.b.op(
-        "RmsNorm",
-        [x, scale],
-        x.shape,
-        epsilon=np.float32(n.number("epsilon", 1e-5)),
-        axes=u32(range(axis, x.rank)),
-    )
+    return _norm(c, n, "RmsNorm", None)
 
 
 @lowers("GroupNormalization", to="GroupNorm")

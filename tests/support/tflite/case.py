@@ -69,6 +69,8 @@ class Case:
     outputs: Sequence[Any] = (F32,)
     label: str = ""
     version: int = 1
+    #: Of the output, for the kernels that do not compute it.
+    shape: tuple[int, ...] = ()
 
     def build(self) -> tuple[bytes, list[np.ndarray]]:
         """The file, and an array for each input of the model."""
@@ -85,6 +87,6 @@ class Case:
             else:
                 at.append(b.input(array.shape, array.dtype))
                 feeds.append(array)
-        outputs: list[Any] = [((), dtype) for dtype in self.outputs]
+        outputs: list[Any] = [(self.shape, dtype) for dtype in self.outputs]
         b.output(*b.op(self.op, at, outputs, self.options, version=self.version, **self.fields))
         return b.build(), feeds

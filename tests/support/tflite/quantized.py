@@ -30,8 +30,8 @@ SAME_ENCODING = frozenset({
     "PACK", "PAD", "PADV2", "REDUCE_MAX", "REDUCE_MIN", "RESHAPE", "RESIZE_BILINEAR",
     "RESIZE_NEAREST_NEIGHBOR", "REVERSE_SEQUENCE", "REVERSE_V2", "SCATTER_ND", "SELECT",
     "SELECT_V2", "SLICE", "SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH", "SPARSE_TO_DENSE", "SPLIT",
-    "SPLIT_V", "SQUEEZE", "STABLEHLO_PAD", "STRIDED_SLICE", "TILE", "TOPK_V2", "TRANSPOSE",
-    "UNPACK",
+    "SPLIT_V", "SQUEEZE", "STABLEHLO_GATHER", "STABLEHLO_PAD", "STRIDED_SLICE", "TILE", "TOPK_V2",
+    "TRANSPOSE", "UNPACK",
 })  # fmt: skip
 
 #: Where the weights are: (input, dimension with scales of its own), and the bias behind them.
@@ -203,7 +203,7 @@ def _build(
         else:
             at.append(b.const(q, **fields))
     made = [
-        b.tensor((), t) if e is None else b.tensor((), e.dtype, **e.fields())
+        b.tensor(case.shape, t) if e is None else b.tensor(case.shape, e.dtype, **e.fields())
         for t, e in zip(case.outputs, outputs, strict=True)
     ]
     b.output(*b.op(case.op, at, made, case.options, version=case.version, **case.fields))

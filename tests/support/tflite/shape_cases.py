@@ -159,6 +159,11 @@ def gather_cases() -> Iterator[Case]:
             "StablehloPadOptions",
             {"edgePaddingLow": low, "edgePaddingHigh": high, "interiorPadding": inner},
         )
+    fields = {"offsetDims": [1], "collapsedSliceDims": [0], "startIndexMap": [0],
+              "indexVectorDim": 1, "sliceSizes": [1, 4]}  # fmt: skip
+    for given in (k, v):  # rows: LiteRT's kernel ends the process on most others
+        yield Case("STABLEHLO_GATHER", [x(5, 4), given([[1], [4], [0]])],
+                   "StablehloGatherOptions", fields, shape=(3, 4))  # fmt: skip
     for start in ([0, 0], [1, 2], [9, 1]):
         yield Case("DYNAMIC_UPDATE_SLICE", [x(4, 5), x(2, 3), k(start)])
     for seq, batch in ((1, 0), (0, 1), (2, 0)):
