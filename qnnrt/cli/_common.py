@@ -110,6 +110,12 @@ def add_model_options(parser: argparse.ArgumentParser, iterations: int) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
+def check_file(path: Path) -> None:
+    """Raises UsageError where a file to read is not one."""
+    if not path.is_file():
+        raise UsageError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}")
+
+
 def load_model(options: argparse.Namespace) -> Model | ContextBinary | ModelLibrary:
     """`qnnrt.load` of the model that the options name, in one shape."""
     found = load_shapes(options)
@@ -120,8 +126,7 @@ def load_model(options: argparse.Namespace) -> Model | ContextBinary | ModelLibr
 
 def load_shapes(options: argparse.Namespace) -> AnyModel:
     """`qnnrt.load` of the model that the options name, in one shape or several."""
-    if not options.model.is_file():
-        raise UsageError(f"{options.model}: no such file")
+    check_file(options.model)
     given = "any" if options.shape == ["any"] else shapes(options.shape)
     ends = {end: found for end in ENDS if (found := getattr(options, f"cut_{end}")) is not None}
     check_cut(options.model, [f"--cut-{end}" for end in ends])
@@ -149,7 +154,10 @@ def load_shapes(options: argparse.Namespace) -> AnyModel:
     except ModelError as error:
         if "shapes={" not in str(error):
             raise
-        raise ModelError(f"{error}; here: --shape NAME=N,... or --shape DIMENSION=N") from error
+        here = "--shape NAME=N,... or --shape DIMENSION=N"
+        if getattr(options, "input", None):
+            here += ", or --shape any for the shapes of the files"
+        raise ModelError(f"{error}; here: {here}") from error
 
 
 def shape_sessions(session: Session, options: argparse.Namespace) -> Iterator[Session]:
@@ -269,8 +277,7 @@ def random_array(
 
 def read_array(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     """An input from a file, exactly of the tensor's type and shape."""
-    if not path.is_file():
-        raise UsageError(f"{path}: no such file")
+    check_file(path)
     array: np.ndarray
     if path.suffix == ".npy":
         array = _read_npy(path, name, shape, dtype)

@@ -166,6 +166,7 @@ def test_files_say_which_shape_any_is(open_model: Path, tmp_path: Path, capsys: 
     assert one["shape"] == "batch=4"
     assert one["outputs"]["y"]["max"] == 0
     assert "does not say which shape" in complaint(capsys, "run", open_model, "--shape", "any")
+    assert "or --shape any for" in complaint(capsys, "run", open_model, "--input", f"x={path}")
     (tmp_path / "x.raw").write_bytes(bytes(12))
     raw = ("run", open_model, "--shape", "any", "--input", f"x={tmp_path / 'x.raw'}")
     assert "only a .npy file says" in complaint(capsys, *raw)
@@ -189,6 +190,7 @@ def test_outputs_whose_names_meet_in_one_file_name_are_all_kept(tmp_path: Path) 
 def test_a_missing_model_is_named(capsys: Capture, tmp_path: Path) -> None:
     assert "no.onnx: no such file" in complaint(capsys, "run", tmp_path / "no.onnx")
     assert "no.onnx: no such file" in complaint(capsys, "bench", tmp_path / "no.onnx")
+    assert f"{tmp_path}: is a folder" in complaint(capsys, "run", tmp_path)
 
 
 def test_a_file_that_is_no_model_is_named(capsys: Capture, tmp_path: Path) -> None:
