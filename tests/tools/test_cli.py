@@ -362,7 +362,7 @@ def test_paths_lead_to_the_files(command: str, inside: str, capsys: Capture) -> 
 
 
 def test_progress_is_shown_on_a_terminal_and_only_there(model: Path) -> None:
-    command = [sys.executable, "-m", "qnnrt.cli", "run", str(model), "--iterations", "50"]
+    command = [sys.executable, "-m", "qnnrt", "run", str(model), "--iterations", "50"]
     quiet = subprocess.run(command, capture_output=True, text=True, check=True)
     assert quiet.stderr == ""
     ours, theirs = pty.openpty()
@@ -375,10 +375,19 @@ def test_progress_is_shown_on_a_terminal_and_only_there(model: Path) -> None:
 
 
 def test_a_reader_that_leaves_is_no_error(model: Path) -> None:
-    command = f"{sys.executable} -m qnnrt.cli run --help | true"
+    command = f"{sys.executable} -m qnnrt run --help | true"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("option", [[], ["--json"]])
+def test_a_full_disk_behind_stdout_is_one_line(option: list[str]) -> None:
+    command = [sys.executable, "-m", "qnnrt", "info", *option]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "qnnrt info: error: [Errno 28] No space left on device\n"
 
 
 def test_durations_and_sizes_have_units() -> None:
