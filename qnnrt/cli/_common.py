@@ -32,15 +32,20 @@ class UsageError(Exception):
     """A bad option or file: reported as one line, exit status 2."""
 
 
-def count(text: str) -> int:
+def count(text: str, least: int = 1) -> int:
     """An argparse type: a whole number of at least one."""
     try:
         value = int(text)
     except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+        value = least - 1
+    if value < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
     return value
+
+
+def seed(text: str) -> int:
+    """An argparse type: a whole number of at least zero, as numpy takes it."""
+    return count(text, 0)
 
 
 ENDS = ("inputs", "outputs")
@@ -88,7 +93,7 @@ def add_model_options(parser: argparse.ArgumentParser, iterations: int) -> None:
         help="an input as .npy, or as .raw bytes in the tensor's own type; random without it",
     )
     add_shape_and_graph(parser, many=True)
-    parser.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
+    parser.add_argument("--seed", type=seed, default=0, help="of the random inputs (default 0)")
     parser.add_argument(
         "--backend",
         default="cpu",
@@ -242,7 +247,7 @@ def input_files(session: Session, options: argparse.Namespace) -> dict[str, Path
         name, separator, path = text.rpartition("=")
         if not separator and len(session.inputs) == 1:
             name = next(iter(session.inputs))
-        if name not in session.inputs:
+        if name not in session.inputs or not path:
             names = ", ".join(session.inputs)
             raise UsageError(f"--input {text}: expected NAME=FILE with NAME one of: {names}")
         if name in files:

@@ -212,6 +212,8 @@ def test_a_file_that_is_no_model_is_named(capsys: Capture, tmp_path: Path) -> No
         (["--input", "a=good.npy", "--input", "a=good.npy"], "a was given twice"),
         (["--shape", "batch"], "--shape batch: expected NAME=N or NAME=N,N,..."),
         (["--shape", "a=2,x"], "--shape a=2,x: expected NAME=N or NAME=N,N,..."),
+        (["--input", "a="], "--input a=: expected NAME=FILE"),
+        (["--seed", "-1"], "'-1' is not a whole number of at least 0"),
         (["--iterations", "0"], "'0' is not a whole number of at least 1"),
         (["--threads", "many"], "'many' is not a whole number of at least 1"),
         (["--io", "magic"], "invalid choice: 'magic'"),
