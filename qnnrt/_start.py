@@ -23,7 +23,7 @@ INTERRUPTED = 130  # the exit status: what a shell says of a command that SIGINT
 def _is_command() -> bool:
     if sys.argv[:1] == ["-m"]:  # what it is while packages are imported for `python -m`
         module = sys.orig_argv[len(sys.orig_argv) - len(sys.argv)]
-        return module.removeprefix("-m") in ("qnnrt.cli", "qnnrt.cli.__main__")
+        return module.removeprefix("-m") in ("qnnrt", "qnnrt.__main__")
     name = basename((sys.argv or [""])[0]).removesuffix(".exe")
     return name == "qnnrt" or name.startswith("qnn-")
 

@@ -12,7 +12,10 @@ import qnnrt
 
 
 class Http(http.client.HTTPConnection):
-    """HTTP over a Unix socket; an answer that takes a minute is an error."""
+    """HTTP over a Unix socket; an answer that takes a minute is an error.
+
+    A server closes a connection that idles (uvicorn after 5 s): what is asked next has a new one.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__("localhost", timeout=60)
@@ -24,12 +27,23 @@ class Http(http.client.HTTPConnection):
         self.sock.connect(str(self.path))
 
     def ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
-        self.request(method, path, body)
-        answer = self.getresponse()
+        idled = self.sock is not None
+        try:
+            answer = self._answer(method, path, body)
+        except (BrokenPipeError, ConnectionResetError):  # RemoteDisconnected is one
+            self.close()
+            if not idled:
+                raise
+            # To infer twice on the same inputs is no error.
+            answer = self._answer(method, path, body)
         data = answer.read()
         if answer.status >= 400:
             raise RuntimeError(f"{method} {path}: {answer.status} {data.decode()}")
         return data
+
+    def _answer(self, method: str, path: str, body: bytes | None) -> http.client.HTTPResponse:
+        self.request(method, path, body)
+        return self.getresponse()
 
 
 class Client:

@@ -103,8 +103,8 @@ def _main(argv: Sequence[str] | None) -> int:
     except (ModelError, BackendNotFoundError) as error:
         return _report(options.command, error, 2)
     except OSError as error:
+        _discard_unwritten()
         if isinstance(error, BrokenPipeError):  # the reader, e.g. `head`, has what it wanted
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
         return _report(options.command, error, 2)
     except Error as error:
@@ -129,6 +129,16 @@ def _keep_stdout() -> None:
             new.reconfigure(line_buffering=old.line_buffering, write_through=old.write_through)
             os.dup2(2, 1)
             sys.stdout = new
+
+
+def _discard_unwritten() -> None:
+    """What stdout does not take now the interpreter would try to write once more at its end."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report(command: str, error: Exception, status: int) -> int:

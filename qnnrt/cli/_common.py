@@ -32,15 +32,20 @@ class UsageError(Exception):
     """A bad option or file: reported as one line, exit status 2."""
 
 
-def count(text: str) -> int:
+def count(text: str, least: int = 1) -> int:
     """An argparse type: a whole number of at least one."""
     try:
         value = int(text)
     except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+        value = least - 1
+    if value < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
     return value
+
+
+def seed(text: str) -> int:
+    """An argparse type: a whole number of at least zero, as numpy takes it."""
+    return count(text, 0)
 
 
 ENDS = ("inputs", "outputs")
@@ -88,7 +93,7 @@ def add_model_options(parser: argparse.ArgumentParser, iterations: int) -> None:
         help="an input as .npy, or as .raw bytes in the tensor's own type; random without it",
     )
     add_shape_and_graph(parser, many=True)
-    parser.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
+    parser.add_argument("--seed", type=seed, default=0, help="of the random inputs (default 0)")
     parser.add_argument(
         "--backend",
         default="cpu",
@@ -110,6 +115,12 @@ def add_model_options(parser: argparse.ArgumentParser, iterations: int) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
+def check_file(path: Path) -> None:
+    """Raises UsageError where a file to read is not one."""
+    if not path.is_file():
+        raise UsageError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}")
+
+
 def load_model(options: argparse.Namespace) -> Model | ContextBinary | ModelLibrary:
     """`qnnrt.load` of the model that the options name, in one shape."""
     found = load_shapes(options)
@@ -120,8 +131,7 @@ def load_model(options: argparse.Namespace) -> Model | ContextBinary | ModelLibr
 
 def load_shapes(options: argparse.Namespace) -> AnyModel:
     """`qnnrt.load` of the model that the options name, in one shape or several."""
-    if not options.model.is_file():
-        raise UsageError(f"{options.model}: no such file")
+    check_file(options.model)
     given = "any" if options.shape == ["any"] else shapes(options.shape)
     ends = {end: found for end in ENDS if (found := getattr(options, f"cut_{end}")) is not None}
     check_cut(options.model, [f"--cut-{end}" for end in ends])
@@ -149,7 +159,10 @@ def load_shapes(options: argparse.Namespace) -> AnyModel:
     except ModelError as error:
         if "shapes={" not in str(error):
             raise
-        raise ModelError(f"{error}; here: --shape NAME=N,... or --shape DIMENSION=N") from error
+        here = "--shape NAME=N,... or --shape DIMENSION=N"
+        if getattr(options, "input", None):
+            here += ", or --shape any for the shapes of the files"
+        raise ModelError(f"{error}; here: {here}") from error
 
 
 def shape_sessions(session: Session, options: argparse.Namespace) -> Iterator[Session]:
@@ -234,7 +247,7 @@ def input_files(session: Session, options: argparse.Namespace) -> dict[str, Path
         name, separator, path = text.rpartition("=")
         if not separator and len(session.inputs) == 1:
             name = next(iter(session.inputs))
-        if name not in session.inputs:
+        if name not in session.inputs or not path:
             names = ", ".join(session.inputs)
             raise UsageError(f"--input {text}: expected NAME=FILE with NAME one of: {names}")
         if name in files:
@@ -269,8 +282,7 @@ def random_array(
 
 def read_array(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     """An input from a file, exactly of the tensor's type and shape."""
-    if not path.is_file():
-        raise UsageError(f"{path}: no such file")
+    check_file(path)
     array: np.ndarray
     if path.suffix == ".npy":
         array = _read_npy(path, name, shape, dtype)

@@ -21,7 +21,7 @@ from ..qnn.options import graph_options, own_graph_config
 from ..qnn.owner import config
 from ..qnn.profile import Profile
 from ..support import choice
-from ._common import UsageError
+from ._common import UsageError, check_file
 from ._config_file import ToolConfig
 from ._input_list import find, sanitized
 from ._sources import LibrarySource, Source
@@ -281,8 +281,7 @@ def retrieve(
     system = None if own else system_library(backend.library.path)
     binaries: list[ContextBinary] = []
     for path in paths:
-        if not path.is_file():
-            raise UsageError(f"{path}: no such file")
+        check_file(path)
         binaries.append(ContextBinary(path, system=system))
     there = [name for binary in binaries for name in binary.graphs]
     settings.check_graphs(there)

@@ -20,7 +20,7 @@ from ..lpai.admission import refuse_floats
 from ..model import DynamicModel, Model, is_library
 from ..qnn.graph import Graph
 from ..session.build import add_model
-from ._common import ENDS, UsageError, check_cut, shapes
+from ._common import ENDS, UsageError, check_cut, check_file, shapes
 from ._input_list import sanitized
 
 ONNX_AND_OTHERS = (
@@ -73,8 +73,7 @@ def sources(
                 ".dlc": "DLC files are the vendor's own format",
             }.get(suffix, "C++ is compiled into a model library first, with tools of yours")
             raise UsageError(f"{path}: {why}; --model takes {ONNX_AND_OTHERS}")
-        if not path.is_file():
-            raise UsageError(f"{path}: no such file")
+        check_file(path)
         ends = {
             end: names
             for end, text in (cut or {}).items()

@@ -17,7 +17,7 @@ from ..abi.structs import QnnHtpSystemContext_GraphBlobInfoV2_t as GraphBlobInfo
 from ..dtypes import DATA_TYPES, data_type_name
 from ..errors import QnnError
 from ..model.binary import map_file
-from ._common import UsageError, print_json, size
+from ._common import UsageError, check_file, print_json, size
 from ._tools import tool_parser
 
 _TENSOR_TYPES: Final = {value: name for name, value in numbers("QNN_TENSOR_TYPE_").items()}
@@ -58,8 +58,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    if not options.context_binary.is_file():
-        raise UsageError(f"{options.context_binary}: no such file")
+    check_file(options.context_binary)
     library = _core.SystemLibrary.open(options.system_lib)
     with map_file(options.context_binary) as data:
         info = _info(library, data, options)

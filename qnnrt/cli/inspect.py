@@ -192,7 +192,7 @@ def lines(report: Mapping[str, Any]) -> Iterator[str]:
 def counts(report: Mapping[str, Any]) -> str:
     fused = sum(len(step["fused"]) for step in report["steps"])
     static = [t for t in report["tensors"] if t["kind"] == "static"]
-    text = f"{len(report['steps'])} steps, {fused} nodes fused into them"
+    text = f"{len(report['steps'])} steps, {fused} node{'' if fused == 1 else 's'} fused into them"
     if report["tensors"]:
         text += f"; {len(report['tensors'])} tensors in the model, {len(static)} of them constant"
     return text

@@ -153,7 +153,7 @@ def _library(name: str, folder: Path | None) -> str:
 
 
 def _in_child(library: str, options: argparse.Namespace) -> dict[str, Any]:
-    command = [sys.executable, "-m", "qnnrt.cli", "platform-validator", "--worker"]
+    command = [sys.executable, "-m", "qnnrt", "platform-validator", "--worker"]
     command += ["--backend", library]
     command += ["--testBackend"] if options.testBackend else []
     command += ["--debug"] if options.debug else []

@@ -231,9 +231,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--capacity", type=int, default=2048, help="slots of the cache (default 2048)"
     )
     args = parser.parse_args(arguments)
-    model = AutoModelForCausalLM.from_pretrained(args.model, dtype=torch.float32)
-    export(model, args.folder / "model.onnx", capacity=args.capacity)
-    AutoTokenizer.from_pretrained(args.model).save_pretrained(args.folder)
+    try:
+        model = AutoModelForCausalLM.from_pretrained(args.model, dtype=torch.float32)
+        tokenizer = AutoTokenizer.from_pretrained(args.model)
+        export(model, args.folder / "model.onnx", capacity=args.capacity)
+    except (OSError, ValueError) as error:  # no such model, or one that cannot be exported
+        parser.exit(1, f"{parser.prog}: error: {' '.join(str(error).split())}\n")
+    tokenizer.save_pretrained(args.folder)
     ends = model.generation_config.eos_token_id
     settings = {"end": ends if isinstance(ends, list) else [] if ends is None else [ends]}
     (args.folder / "qnnrt.json").write_text(json.dumps(settings))

@@ -192,16 +192,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="activations may be rounded to 8 bits while they are multiplied: faster",
     )
     args = parser.parse_args(arguments)
-    narrow(
-        args.source / "model.onnx",
-        args.target / "model.onnx",
-        bits=args.bits,
-        block=args.block,
-        byte_activations=args.byte_activations,
-    )
-    for name in ("tokenizer.json", "qnnrt.json"):
-        if (args.source / name).exists():
-            shutil.copyfile(args.source / name, args.target / name)
+    try:
+        narrow(
+            args.source / "model.onnx",
+            args.target / "model.onnx",
+            bits=args.bits,
+            block=args.block,
+            byte_activations=args.byte_activations,
+        )
+        for name in ("tokenizer.json", "qnnrt.json"):
+            if (args.source / name).exists():
+                shutil.copyfile(args.source / name, args.target / name)
+    except (OSError, ValueError) as error:  # no such file, or nothing to narrow
+        parser.exit(1, f"{parser.prog}: error: {error}\n")
 
 
 if __name__ == "__main__":

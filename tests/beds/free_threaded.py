@@ -34,8 +34,9 @@ LIBRARIES += ("uuid-dev", "zlib1g-dev")
 TOOLS = ("dpkg-dev", "gcc", "make", "xz-utils")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 # Without its lock the interpreter calls it up to 40 times for a lock that is taken, and each time
-# gives the rest of its turn to whoever computes beside it, which makes seconds of milliseconds.
-SCHED_YIELD = "int sched_yield(void) { return 0; }"
+# gives the rest of its turn to whoever computes beside it, which makes seconds of milliseconds. It
+# is a part of the interpreter, since some processes that it starts get an environment of their own.
+SCHED_YIELD = "int sched_yield(void) { return 0; }\n"
 CONFIGURE = ("--disable-gil", "--disable-test-modules", "--with-ensurepip=no")
 
 
@@ -96,6 +97,8 @@ def build_python(version: str, target: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     source = fetch(version, folder)
+    with open(source / "Programs/python.c", "a") as program:
+        program.write(SCHED_YIELD)
     run("./configure", "-q", f"--prefix={target}", *CONFIGURE, cwd=source)
     jobs = len(os.sched_getaffinity(0))
     run("make", "-s", f"-j{jobs}", cwd=source)
@@ -126,18 +129,6 @@ def install_packages(python: Path) -> None:
             print(f"left out, as it has no wheel for this Python: {requirement}", file=sys.stderr)
 
 
-def keep_turns() -> None:
-    """Programs that are started from here on do not give up their turns."""
-    library = CACHE / "sched_yield.so"
-    if not library.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        part = library.with_suffix(f".{os.getpid()}")
-        run("gcc", "-shared", "-fPIC", "-xc", "-", "-o", part, input=SCHED_YIELD)
-        part.rename(library)
-    before = os.environ.get("LD_PRELOAD", "").split()
-    os.environ["LD_PRELOAD"] = " ".join([*before, str(library)])
-
-
 def prepare(version: str) -> Path:
     """The environment of that Python, made at the first call."""
     environment, target = CACHE / f"env-{version}", CACHE / f"python-{version}"
@@ -159,7 +150,6 @@ def main() -> int:
     parser.add_argument("command", nargs=argparse.REMAINDER, help="program and its arguments")
     options = parser.parse_args()
     provide(options.install)
-    keep_turns()
     environment = prepare(options.python)
     path = os.pathsep.join([str(environment / "bin"), os.environ.get("PATH", "")])
     python_path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)

@@ -75,7 +75,7 @@ def test_what_the_tool_runs_on_it_computes_on_a_backend(tmp_path: Path) -> None:
         '    y = graph.add_tensor("y", (2, 3), np.float32, type="app_read")\n'
         '    graph.add_node("product", "MatMul", [x, w], [y])\n',
     )
-    tool = [sys.executable, "-m", "qnnrt.cli", "net-run", "--model", model, "--json"]
+    tool = [sys.executable, "-m", "qnnrt", "net-run", "--model", model, "--json"]
     tool += ["--input_list", listed(tmp_path / "list.txt", str(x)), "--backend"]
     said = json.loads(run(*tool, SAVER, cwd=tmp_path))
     assert "copied_bytes" not in said["graphs"][0]  # it copies nothing and computes nothing

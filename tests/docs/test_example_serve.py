@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -141,6 +142,44 @@ def test_a_service_out_of_fds_takes_memory_again_when_some_are_free(service: Pat
     one = client.Client(service, batch=1)
     one.run()
     one.close()
+
+
+def test_a_connection_that_the_server_closed_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it does where a client idles."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    import client
+
+    requests = []
+
+    def serve() -> None:
+        for kept in (2, 1, 0):
+            connection, _ = listener.accept()
+            with connection, connection.makefile("rb") as lines:
+                for _ in range(kept):
+                    requests.append(lines.readline().split()[1].decode())
+                    while lines.readline() != b"\r\n":
+                        pass
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    with (
+        tempfile.TemporaryDirectory(dir="/tmp") as short,
+        socket.socket(socket.AF_UNIX) as listener,
+    ):
+        listener.bind(f"{short}/http")
+        listener.listen()
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        http = client.Http(Path(short) / "http")
+        for path in ("/0", "/1", "/2"):
+            assert http.ask("GET", path) == b"ok"
+        http.close()
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):  # a first one is not repeated
+            http.ask("GET", "/3")
+        thread.join()
+    assert requests == ["/0", "/1", "/2"]
+    sys.modules.pop("client")
 
 
 def test_clients_of_several_shapes_are_served_at_once(service: Path) -> None:

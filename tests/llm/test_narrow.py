@@ -123,3 +123,18 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
             narrow(tmp_path / "relu.onnx", tmp_path / "y.onnx", **wrong)
     with pytest.raises(qnnrt.ModelError):
         LanguageModel(tmp_path / "relu.onnx")
+
+
+def test_a_folder_without_a_model_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from qnnrt.llm import export
+
+    for program, name in ((main, "narrow"), (export.main, "export")):
+        with pytest.raises(SystemExit) as ended:
+            program([str(tmp_path), str(tmp_path / "out")])
+        error = capsys.readouterr().err
+        assert ended.value.code == 1
+        assert error.startswith(f"python -m qnnrt.llm.{name}: error: ")
+        assert str(tmp_path) in error
+        assert error.count("\n") == 1

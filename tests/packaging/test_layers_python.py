@@ -51,6 +51,7 @@ BELOW = {
         *("_native", "dtypes", "errors", "gpu", "importers", "lpai", "memory", "model", "qnn"),
         *("_start", "planning", "profile_log", "session", "support"),
     },
+    "__main__": {"cli"},
 }
 #: What a room shows of one above it, beside what is its own.
 FACES = {("qnnrt.gpu", "qnnrt.qnn.opencl_handle")}

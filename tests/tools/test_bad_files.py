@@ -178,7 +178,7 @@ def test_a_name_that_is_no_text_goes_to_stdout_all_the_same() -> None:
     from support.profile_logs import write_log
 
     os.rename(write_log(Path("a.log")), b"\xff.log")
-    done = run_script("-m", "qnnrt.cli", "profile-viewer", "--input_log", os.fsdecode(b"\xff.log"))
+    done = run_script("-m", "qnnrt", "profile-viewer", "--input_log", os.fsdecode(b"\xff.log"))
     assert done.returncode == 0, done.stderr
     assert r"\udcff.log" in done.stdout
 

@@ -166,6 +166,7 @@ def test_files_say_which_shape_any_is(open_model: Path, tmp_path: Path, capsys: 
     assert one["shape"] == "batch=4"
     assert one["outputs"]["y"]["max"] == 0
     assert "does not say which shape" in complaint(capsys, "run", open_model, "--shape", "any")
+    assert "or --shape any for" in complaint(capsys, "run", open_model, "--input", f"x={path}")
     (tmp_path / "x.raw").write_bytes(bytes(12))
     raw = ("run", open_model, "--shape", "any", "--input", f"x={tmp_path / 'x.raw'}")
     assert "only a .npy file says" in complaint(capsys, *raw)
@@ -189,6 +190,7 @@ def test_outputs_whose_names_meet_in_one_file_name_are_all_kept(tmp_path: Path) 
 def test_a_missing_model_is_named(capsys: Capture, tmp_path: Path) -> None:
     assert "no.onnx: no such file" in complaint(capsys, "run", tmp_path / "no.onnx")
     assert "no.onnx: no such file" in complaint(capsys, "bench", tmp_path / "no.onnx")
+    assert f"{tmp_path}: is a folder" in complaint(capsys, "run", tmp_path)
 
 
 def test_a_file_that_is_no_model_is_named(capsys: Capture, tmp_path: Path) -> None:
@@ -210,6 +212,8 @@ def test_a_file_that_is_no_model_is_named(capsys: Capture, tmp_path: Path) -> No
         (["--input", "a=good.npy", "--input", "a=good.npy"], "a was given twice"),
         (["--shape", "batch"], "--shape batch: expected NAME=N or NAME=N,N,..."),
         (["--shape", "a=2,x"], "--shape a=2,x: expected NAME=N or NAME=N,N,..."),
+        (["--input", "a="], "--input a=: expected NAME=FILE"),
+        (["--seed", "-1"], "'-1' is not a whole number of at least 0"),
         (["--iterations", "0"], "'0' is not a whole number of at least 1"),
         (["--threads", "many"], "'many' is not a whole number of at least 1"),
         (["--io", "magic"], "invalid choice: 'magic'"),
@@ -360,7 +364,7 @@ def test_paths_lead_to_the_files(command: str, inside: str, capsys: Capture) -> 
 
 
 def test_progress_is_shown_on_a_terminal_and_only_there(model: Path) -> None:
-    command = [sys.executable, "-m", "qnnrt.cli", "run", str(model), "--iterations", "50"]
+    command = [sys.executable, "-m", "qnnrt", "run", str(model), "--iterations", "50"]
     quiet = subprocess.run(command, capture_output=True, text=True, check=True)
     assert quiet.stderr == ""
     ours, theirs = pty.openpty()
@@ -373,10 +377,19 @@ def test_progress_is_shown_on_a_terminal_and_only_there(model: Path) -> None:
 
 
 def test_a_reader_that_leaves_is_no_error(model: Path) -> None:
-    command = f"{sys.executable} -m qnnrt.cli run --help | true"
+    command = f"{sys.executable} -m qnnrt run --help | true"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("option", [[], ["--json"]])
+def test_a_full_disk_behind_stdout_is_one_line(option: list[str]) -> None:
+    command = [sys.executable, "-m", "qnnrt", "info", *option]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "qnnrt info: error: [Errno 28] No space left on device\n"
 
 
 def test_durations_and_sizes_have_units() -> None:

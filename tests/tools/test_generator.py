@@ -283,7 +283,7 @@ def test_what_belongs_to_preparing_is_refused_with_a_binary(
 
 def test_a_process_of_its_own(model: Path, tmp_path: Path) -> None:
     given = generator(model, "--binary_file", "b", "--input_output_tensor_mem_type", "memhandle")
-    command = [sys.executable, "-m", "qnnrt.cli", *map(str, given)]
+    command = [sys.executable, "-m", "qnnrt", *map(str, given)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""

@@ -264,7 +264,7 @@ def test_platform_options_reach_the_backend(model: Path, tmp_path: Path) -> None
     """In a process of its own: a budget is the process's."""
     listed(tmp_path / "l", "a.raw b.raw")
     run = net_run(model, "--input_list", "l", "--platform_options", "domain_bytes:100")
-    command = [sys.executable, "-m", "qnnrt.cli", *map(str, run[:-1]), "domain_bytes:100"]
+    command = [sys.executable, "-m", "qnnrt", *map(str, run[:-1]), "domain_bytes:100"]
     command[command.index("cpu")] = "htp"
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
@@ -287,7 +287,7 @@ def test_the_loader_finds_a_library_as_scripts_name_it(
     listed(tmp_path / "l", "a.raw b.raw")
     run = net_run(model, "--input_list", "l", backend="libQnnCpu.so")
     folder = Path(qnnrt.__file__).parent / "lib"
-    command = [sys.executable, "-m", "qnnrt.cli", *map(str, run)]
+    command = [sys.executable, "-m", "qnnrt", *map(str, run)]
     environment = os.environ | {"LD_LIBRARY_PATH": str(folder)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -299,7 +299,7 @@ def test_the_loader_finds_a_library_as_scripts_name_it(
 
 def test_a_process_of_its_own(model: Path, tmp_path: Path) -> None:
     listed(tmp_path / "l", "a.raw b.raw")
-    command = [sys.executable, "-m", "qnnrt.cli", *map(str, net_run(model, "--input_list", "l"))]
+    command = [sys.executable, "-m", "qnnrt", *map(str, net_run(model, "--input_list", "l"))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -314,7 +314,7 @@ def test_what_a_library_prints_does_not_spoil_the_json(tmp_path: Path) -> None:
     raw(tmp_path / "x.raw", np.zeros((2, 8)))
     listed(tmp_path / "l", "x.raw")
     arguments = net_run("noisy.py", "--input_list", "l", "--log_level", "error", "--json")
-    command = [sys.executable, "-m", "qnnrt.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "qnnrt", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["inferences_completed"] == 1

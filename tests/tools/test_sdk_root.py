@@ -75,7 +75,7 @@ def test_the_tools_are_there_under_their_names(root: Path, tool: str) -> None:
 
 def test_several_processes_make_it_at_once(tmp_path: Path) -> None:
     folder = tmp_path / "sdk"
-    command = [sys.executable, "-m", "qnnrt.cli", "sdk-root", "--folder", str(folder)]
+    command = [sys.executable, "-m", "qnnrt", "sdk-root", "--folder", str(folder)]
     environment = os.environ | {"PYTHONPATH": str(Path(qnnrt.__file__).parents[1])}
     processes = [subprocess.Popen(command, env=environment) for _ in range(4)]
     assert [p.wait(timeout=600) for p in processes] == [0] * 4

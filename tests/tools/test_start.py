@@ -26,7 +26,7 @@ FIRST = "from . import _start"
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-P", "-m", "qnnrt.cli", *arguments]
+    return [sys.executable, "-P", "-m", "qnnrt", *arguments]
 
 
 def interrupt(started: subprocess.Popen[str], after: float) -> tuple[str, str]:

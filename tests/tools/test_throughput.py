@@ -362,7 +362,7 @@ def _written(text: str, models: bool) -> Path:
 def test_an_interrupt_stops_every_thread(tmp_path: Path) -> None:
     threads = (thread(f"t{n}", loopUnit="second", loop=600, interval=1000) for n in range(2))
     path = config(*threads, model={"saveOutput": "FIRST"})
-    command = [sys.executable, "-m", "qnnrt.cli", *run(path)]
+    command = [sys.executable, "-m", "qnnrt", *run(path)]
     started = interruptible(command)
     try:
         while len(results(tmp_path)) < 2 and started.poll() is None:
@@ -377,7 +377,7 @@ def test_an_interrupt_stops_every_thread(tmp_path: Path) -> None:
 
 
 def test_a_process_of_its_own() -> None:
-    command = [sys.executable, "-m", "qnnrt.cli", *run(config(thread("t"), thread("u")))]
+    command = [sys.executable, "-m", "qnnrt", *run(config(thread("t"), thread("u")))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""

@@ -144,14 +144,20 @@ def _attention(n: OnnxNode) -> onnx.FunctionProto:
     )
     if kept:
         k, v = b.op("Concat", [b.given(4), k], axis=2), b.op("Concat", [b.given(5), v], axis=2)
+    given: tuple[str, tuple[int, ...]] = ("", ())
+    sees = ""  # which queries see a key: the others get zeros
     if computed:
         given = _computed_bias(b, sizes, kept)
-    else:
-        given = ("", ()) if bias is None else (array(b, bias.astype(x.dtype)), bias.shape)
-    y = attended(b, (q, k, v), sizes, *given, n.number("scale"), n.number("softcap"))
-    if computed:  # a query that sees no key gets zeros
         most = b.op("ReduceMax", [given[0], ints(b, [3])], keepdims=1)
         sees = b.op("Greater", [most, number(b, -np.inf, x.dtype)])
+    elif bias is not None:
+        seen = bias.max(-1, keepdims=True, initial=-np.inf) != -np.inf
+        if not seen.all():
+            sees = array(b, seen)
+            bias = np.where(seen, bias, 0.0)
+        given = (array(b, bias.astype(x.dtype)), bias.shape)
+    y = attended(b, (q, k, v), sizes, *given, n.number("scale"), n.number("softcap"))
+    if sees:
         y = b.op("Where", [sees, y, number(b, 0.0, x.dtype)])
     y = y if x.rank == 4 else as_rows(b, y)
     return b.proto(*[y, k, v][: len(n.outputs)], opset=OPSET)
@@ -209,6 +215,6 @@ def _bias(mask: np.ndarray | None, causal: int, sizes: Heads, kept: int) -> np.n
         if sizes.queries * sizes.keys > LARGEST_MASK:
             raise AsDefined
         bias = np.where(in_order(sizes.queries, sizes.keys, kept), bias, -np.inf)
-    if bias.shape[1] not in (1, sizes.heads) or np.isneginf(bias).all(-1).any():
+    if bias.shape[1] not in (1, sizes.heads):
         raise AsDefined
     return bias
