@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+pytest.importorskip("ai_edge_litert")
+
 import qnnrt
 from qnnrt.errors import ModelError
 from qnnrt.importers import tflite as importer

@@ -179,7 +179,7 @@ def test_bad_files_and_options_are_one_line_and_status_2(tmp_path: Path, capsys:
     (tmp_path / "text.bin").write_text("no binary")
     for options, says in (
         (("--context_binary", tmp_path / "none.bin"), "no such file"),
-        (("--context_binary", tmp_path), "no such file"),
+        (("--context_binary", tmp_path), "is a folder"),
         (("--context_binary", tmp_path / "empty.bin"), "is empty"),
         (("--context_binary", tmp_path / "text.bin"), "no qnnrt context binary"),
         (
