@@ -56,8 +56,8 @@ MORE_THAN_BYTES = {
     "HadamardTransform": "rounds over all of the memory",
     "TopK": PAIRS,
     **dict.fromkeys(("DepthWiseConv1d", "DepthWiseConv2d", "PoolAvg3d", "PoolMax3d"), WINDOWS),
-    "ScatterElements": "elements are written in the indices' order, line by line",
-    "ScatterNd": "slices are written in the indices' order",
+    "GatherElements": "single elements are anywhere",
+    "ScatterElements": "single elements are anywhere, and the last update of each is found first",
 }  # fmt: skip
 
 
