@@ -69,8 +69,8 @@ def test_equal_runs_have_one_program() -> None:
     (_, one), (_, other) = (run_together(softmax(4, 16) * 3, 1024)[0] for _ in range(2))
     text = programs.source(one)
     assert text == programs.source(other)
-    assert text.count("KERNEL(softmax_group)(__global") == 1
-    assert text.count("qnnrt_part0_softmax_group(a") == 3
+    assert text.count("KERNEL(softmax_held)(__global") == 1
+    assert text.count("qnnrt_part0_softmax_held(a") == 3
     assert text.count("barrier(CLK_GLOBAL_MEM_FENCE);") == 2
 
 
