@@ -42,7 +42,6 @@ FOUND = {
     "Swish": [("Sigmoid", "x", {}), ("Mul", "x gate", {})],
 }
 PRODUCTS = "products: bound by arithmetic, see benchmarks/gpu.py"
-PAIRS = "pairs of what parts leave are compared"
 WINDOWS = "each element is read by many windows"
 #: Why an op cannot be as fast as a copy of its bytes.
 MORE_THAN_BYTES = {
@@ -54,10 +53,10 @@ MORE_THAN_BYTES = {
     **dict.fromkeys(("Gru", "Lstm"), "products, a step of time after the other"),
     "GridSample": "points are anywhere",
     "HadamardTransform": "rounds over all of the memory",
-    "TopK": PAIRS,
+    "TopK": "a row is searched once for each of the best",
     **dict.fromkeys(("DepthWiseConv1d", "DepthWiseConv2d", "PoolAvg3d", "PoolMax3d"), WINDOWS),
-    "ScatterElements": "elements are written in the indices' order, line by line",
-    "ScatterNd": "slices are written in the indices' order",
+    "GatherElements": "single elements are anywhere",
+    "ScatterElements": "single elements are anywhere, and the last update of each is found first",
 }  # fmt: skip
 
 

@@ -20,8 +20,10 @@ from .ir import FAULTS, Ir, Launch, Node, Value
 from .join import join_images
 from .loader import functions, recording
 from .ops import Refused, table
+from .ops.sizes import simt
 from .programs import Programs
 from .target import Target
+from .together import each_kernel, run_together
 
 _MOST: Final = 1 << 31  # elements
 _CPU_GROUP: Final = 64
@@ -60,6 +62,9 @@ def launches_of(ir: Ir, target: Target) -> list[tuple[Node, Launch]]:
         raise UnsupportedOpError(refused)
     if target.node_optimizations:
         launches = join_images(launches)
+        if simt(target):  # a CPU's driver starts kernels in a microsecond
+            widest = int(target.device.raw.max_work_group_size)
+            launches = run_together(launches, widest)
     noting = itertools.count()
     return [(node, _numbered(launch, noting)) for node, launch in launches]
 
@@ -219,7 +224,7 @@ def compile_graph(
 def read_by(launches: Iterable[tuple[Node, Launch]]) -> set[Value]:
     """What kernels read: outputs, too, that another node takes or that a kernel adds to."""
     found = set()
-    for node, launch in launches:
+    for node, launch in each_kernel(launches):
         posts = (value for post in node.post for value, _ in post.operands)
         found |= {v.root for v in (*node.inputs, *posts) if v is not None}
         if launch.reads_back:

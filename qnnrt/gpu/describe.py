@@ -10,6 +10,7 @@ from .allocation import Arena
 from .compile import Compiled
 from .ir import Ir, Launch, Node
 from .target import Target
+from .together import each_kernel
 
 __all__ = ["describe", "description", "sizes"]
 
@@ -49,7 +50,11 @@ def description(
             "arenas": len(arenas),
             "weight_bytes": weight_bytes,
             **(more or {}),
-            "steps": [_step(node, launch) for node, launch in launches],
+            "steps": [
+                _step(*each) | {"start": i}
+                for i, one in enumerate(launches)
+                for each in each_kernel([one])
+            ],
         }
     )
 

@@ -166,6 +166,8 @@ class Launch:
             numbers of the cl_command_queue and of the cl_mem of each of ``args``, all of which are
             values, and must not wait for the device. ``file`` and ``function`` name the routine.
         reads_back: the kernel reads the result that it writes, as it was before.
+        parts: kernels that this one is, one after the other, each with its node; their arguments
+            are its own, in order. See ``together``.
     """
 
     file: str
@@ -178,3 +180,4 @@ class Launch:
     in_place: tuple[tuple[Value, Value], ...] = ()
     call: Callable[[int, list[int]], object] | None = None
     reads_back: bool = False
+    parts: tuple[tuple[Node, Launch], ...] = ()

@@ -16,6 +16,7 @@ from ..support import log
 from .device import Device, pyopencl
 from .files import keep
 from .ir import Launch
+from .together import source_of_parts
 
 __all__ = [
     "ROUNDED",
@@ -48,11 +49,17 @@ def cache_dir() -> Path:
 
 def source(launch: Launch) -> str:
     """The text of a kernel's program: its defines, what every family has, and its own file."""
-    defines = (("KERNEL(name)", "qnnrt_##name"), *launch.defines)
-    parts = [_text("functions")]
-    parts += [f"#define {name} {value}\n" for name, value in defines]
-    parts += [_text("common"), launch.before, _text(launch.file)]
-    return "".join(parts)
+    if launch.parts:
+        own = source_of_parts(launch, [_own(part) for _, part in launch.parts])
+    else:
+        own = "#define KERNEL(name) qnnrt_##name\n" + _own(launch)
+    return _text("functions") + own
+
+
+def _own(launch: Launch) -> str:
+    """What programs of other launches do not have."""
+    defines = (f"#define {name} {value}\n" for name, value in launch.defines)
+    return "".join((*defines, _text("common"), launch.before, _text(launch.file)))
 
 
 def kernel_name(launch: Launch) -> str:

@@ -94,6 +94,7 @@ FAMILIES: Final[dict[str, tuple[Callable[[], object], ...]]] = {
     "gathers": (
         move.test_elements_are_gathered,
         move.test_elements_are_scattered_in_their_order,
+        move.test_the_last_of_many_updates_stays,
         move.test_one_hot,
         bad_indices.test_indices_far_away_are_not_followed,
         partial(bad_indices.test_a_run_with_a_bad_index_fails_and_the_next_works, "ScatterNd", ""),

@@ -27,6 +27,7 @@ def rows(*picks: int) -> np.ndarray:
 
 #: A node whose input 1 (of RoiAlign 2) has indices, those that it takes, and those of which one is
 #: nowhere: -> position, index and axis.
+MANY = (np.arange(36).reshape(12, 3) * 3 % 8 - 4).astype(I32)
 CASES: dict[str, tuple[Case, np.ndarray, np.ndarray, tuple[int, int, int, int]]] = {
     "Gather": (
         case("Gather", [X, np.zeros(3, I32)], [(3, 3)], {"axis": 0}),
@@ -49,6 +50,16 @@ CASES: dict[str, tuple[Case, np.ndarray, np.ndarray, tuple[int, int, int, int]]]
     "ScatterNd": (
         case("ScatterNd", [X, np.zeros((2, 1), I32), np.ones((2, 3), np.float32)], [X.shape]),
         np.array([[2], [-4]], I32), np.array([[2], [-5]], I32), (1, -5, 0, 4),
+    ),
+    "ScatterElements, many updates": (
+        case("ScatterElements", [X, MANY, np.ones(MANY.shape, np.float32)], [X.shape],
+             {"axis": 0}),
+        MANY, np.where(np.arange(36).reshape(12, 3) == 16, I32.type(-5), MANY), (16, -5, 0, 4),
+    ),
+    "ScatterNd, many updates": (
+        case("ScatterNd", [X, MANY[:, :1], np.ones(MANY.shape, np.float32)], [X.shape]),
+        MANY[:, :1].copy(), np.where(np.arange(12)[:, None] == 7, I32.type(4), MANY[:, :1]),
+        (7, 4, 0, 4),
     ),
     "RoiAlign": (
         case("RoiAlign", [np.ones((2, 4, 4, 8), np.float32), np.float32([[0, 0, 3, 3]] * 2),

@@ -154,7 +154,8 @@ def test_an_output_that_its_kernel_adds_to() -> None:
 
 
 def test_an_output_that_its_kernel_keeps_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arg, "_MOST_PAIRS", 0)
+    for limit in ("_FEW", "_MOST_PAIRS"):
+        monkeypatch.setattr(arg, limit, 0)
     values, places = Tensor("y", (1, 2), F32), Tensor("i", (1, 2), np.dtype(np.int32))
     model = Model(
         "top",

@@ -164,6 +164,27 @@ def test_elements_are_scattered_in_their_order() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
+@both
+def test_the_last_of_many_updates_stays() -> None:
+    r = np.random.default_rng(4)
+    x = values((6, 5, 8))
+    rows = r.integers(-6, 6, (40, 1)).astype(np.int32)
+    pairs = r.integers(0, 5, (40, 2)).astype(np.uint32)
+    thin = values((9, 1, 3, 1), "int8")
+    against_cpu(
+        case("ScatterNd", [x, rows, values((40, 5, 8), seed=1)], [x.shape]),
+        case("ScatterNd", [x, pairs, values((40, 8), seed=2)], [x.shape]),
+        case("ScatterNd", [values((7,), "int8"), u32(*[[n % 7] for n in range(30)]),
+                           values((30,), "int8", seed=3)], [(7,)]),
+        *(case("ScatterElements", [x, r.integers(-x.shape[axis], x.shape[axis], shape),
+                                   values(shape, seed=5)], [x.shape], {"axis": axis})
+          for axis, shape in enumerate([(14, 5, 3), (2, 12, 8), (6, 1, 20)])),
+        case("ScatterElements", [thin, r.integers(0, 9, (30, 1, 2, 1)).astype(np.int32),
+                                 values((30, 1, 2, 1), "int8", seed=6)], [thin.shape], {"axis": 0}),
+    )  # fmt: skip
+
+
 @both
 def test_one_hot() -> None:
     x = np.int32([[1, -1, 7], [0, 3, -9]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,10 +31,11 @@ def backend(opencl_is_up: None) -> Iterator[qnnrt.qnn.Backend]:  # noqa: F811
 
 
 def run(model: Model, backend: qnnrt.qnn.Backend, **given: object) -> tuple[dict, dict[str, int]]:
-    """Outputs of one run, and what it enqueued."""
+    """Outputs of one run, and what it enqueued, where kernels that run as one count each."""
     with qnnrt.Session(model, backend) as s:
         got = {k: v.copy() for k, v in s.run(given).items()}
-        return got, s.backend.library.gpu_counts(s.graph.handle)
+        counts = s.backend.library.gpu_counts(s.graph.handle)
+        return got, counts | {"kernels": len(json.loads(s.graph.describe() or "")["steps"])}
 
 
 X = np.arange(-6, 6, dtype=np.float32)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qnnrt.gpu.ir import Node, Value
+from qnnrt.gpu.ir import Lead, Node, Value
 from qnnrt.gpu.ops import tensor
 from qnnrt.gpu.ops.product import Product, Window
 from qnnrt.gpu.target import Target
@@ -27,6 +27,7 @@ REGISTERS = 65536
 #: Bytes of local memory that a kernel may declare, by the letter.
 SHARED = 48 << 10
 WINDOW = Window((14, 14), 256, (14, 14), (3, 3), (1, 1), (1, 1), (1, 1))
+POINTS = Window((14, 14), 256, (14, 14), (1, 1), (1, 1), (1, 1), (0, 0))
 COLOURS = Window((224, 224), 3, (112, 112), (7, 7), (2, 2), (1, 1), (3, 3))
 
 
@@ -35,13 +36,16 @@ def product(
     size: int = 256,
     turned: tuple[bool, bool] = (False, False),
     window: Window | None = None,
+    lead: bool | None = None,
 ) -> Product:
-    """Of square matrices, or a convolution, with a bias."""
+    """Of square matrices, or a convolution, with a bias; with a ``lead``, which may end at 0."""
     dtype = np.dtype(dtype)
     depth = window.channels if window else size
+    terms = Value("", 0, (depth,), dtype, 0, "static", np.ones(depth, dtype))
+    first = None if lead is None else Lead(terms, terms, lead)
     a, b, bias, y = (Value("", 0, (size, size), dtype, 0, "native") for _ in range(4))
     return Product(
-        Node("n", "MatMul", [a, b, bias], [y], {}), a, b, bias, y, 1, size, size, depth,
+        Node("n", "MatMul", [a, b, bias], [y], {}, lead=first), a, b, bias, y, 1, size, size, depth,
         a_matrix=0, a_row=1 if turned[0] else depth, a_step=size if turned[0] else 1,
         b_count=1, b_matrix=0, b_step=1 if turned[1] else size, b_column=depth if turned[1] else 1,
         y_matrix=0, y_row=size, window=window,
@@ -77,6 +81,8 @@ HOW = {
     "fours": {"size": 252, "turned": (False, True)},
     "window": {"window": WINDOW, "turned": (False, True)},
     "colours": {"window": COLOURS, "turned": (False, True)},
+    "scaled": {"window": POINTS, "turned": (False, True), "lead": False},
+    "scaled, above 0": {"window": POINTS, "turned": (False, True), "lead": True},
 }
 
 

@@ -10,7 +10,7 @@
 #endif
 #define BEFORE(a, b) (BETTER(a, b) || ((a) != (a) && (b) == (b)))
 
-#if defined(ONLY_ARG) || defined(ONLY_ARG_OF_PARTS)
+#if defined(ONLY_ARG) || defined(ONLY_ARG_OF_PARTS) || defined(ONLY_TOP_HELD)
 // Whether number b at place j comes before a at i. Nothing is at places below 0.
 static inline bool KERNEL(before)(NUMBER b, int j, NUMBER a, int i) {
   return j >= 0 && (i < 0 || BEFORE(b, a) || (j < i && !BEFORE(a, b)));
@@ -109,6 +109,49 @@ __kernel void KERNEL(arg_of_parts)(__global const NUMBER* bests, __global const 
 #else
 #define PLACE_PARAM
 #define PLACE(i) (i)
+#endif
+
+// Rows that fit into registers, HELD elements of each lane: the best of those that are left, k times.
+#ifdef ONLY_TOP_HELD
+__kernel void KERNEL(top_held)(__global const REAL* x, __global REAL* values,
+                               __global INDEX* indices, const int rows, const int n, const int k) {
+  __local NUMBER bests[MOST_ITEMS];
+  __local int found[MOST_ITEMS];
+  const int row = (int)get_group_id(0) * GROUP_COLUMNS + ITEM_COLUMN;
+  const int lane = ITEM_LANE, lanes = GROUP_LANES, first = ITEM - lane * LANE_STEP;
+  const int start = row < rows ? row * n : 0, to = row * k;
+  NUMBER v[HELD];
+  uint left = 0;
+WRITTEN_OUT
+  for (int t = 0; t < HELD; ++t) {
+    const int i = lane + t * lanes;
+    v[t] = 0;
+    if (row >= rows || i >= n) continue;
+    v[t] = LOAD(x, start + i);
+    left |= 1u << t;
+  }
+  for (int r = 0; r < k; ++r) {
+    NUMBER best = 0;
+    int index = -1;
+WRITTEN_OUT
+    for (int t = 0; t < HELD; ++t) {
+      if ((left >> t & 1) == 0 || (index >= 0 && !BEFORE(v[t], best))) continue;
+      best = v[t];
+      index = lane + t * lanes;
+    }
+#ifdef SHARED
+    KERNEL(first)(&best, &index, bests, found);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    best = bests[first];
+    index = found[first];
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+    if (index >= 0 && index % lanes == lane) left &= ~(1u << index / lanes);
+    if (lane > 0 || row >= rows) continue;
+    STORE(values, to + r, best);
+    indices[to + r] = (INDEX)index;
+  }
+}
 #endif
 
 // Each element counts those that come before it.

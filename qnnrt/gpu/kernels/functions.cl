@@ -1,5 +1,13 @@
 // Once before all kernels of a program: functions of single elements, by the cpu backend's rules.
 
+// Before a loop whose array is to stay in registers. PoCL's compiler takes minutes where such loops
+// are written out.
+#ifdef __NV_CL_C_VERSION
+#define WRITTEN_OUT _Pragma("unroll")
+#else
+#define WRITTEN_OUT
+#endif
+
 // ---- floats. A NaN among the operands is the result.
 
 static inline float maximum(float a, float b) { return a > b || a != a ? a : b; }

@@ -1,21 +1,26 @@
 // Elements that indices pick. An index below 0 counts from the end of its axis; where there is no
 // such element the result is 0, and the index is noted.
 //   UNIT: what is moved; INDEX: the type of the indices
+//   LOOPS: over the dims of indices, of gather_elements
 
 #undef DIM
 #undef DIMS
 #undef STEP
-#undef ALL
 #undef ZERO
 #define ZERO ((UNIT)(0))
 #define DIM(k) , const int n##k, const int s##k
-#define STEP(k)                \
-  {                            \
-    const int i = rest % n##k; \
-    rest /= n##k;              \
-    from += i * s##k;          \
+#define STEP(k)                          \
+  {                                      \
+    const int next = rest / n##k;        \
+    from += (rest - next * n##k) * s##k; \
+    rest = next;                         \
   }
-#define ALL(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
+#define EVERY1(f) f(0)
+#define EVERY2(f) f(0) f(1)
+#define EVERY4(f) f(0) f(1) f(2) f(3)
+#define EVERY8(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
+#define EVERY_(n, f) EVERY##n(f)
+#define EVERY(n, f) EVERY_(n, f)
 
 static inline long KERNEL(index)(__global const INDEX* indices, int at, int size) {
   const long i = (long)indices[at];
@@ -42,11 +47,12 @@ __kernel void KERNEL(gather)(__global const UNIT* x, __global const INDEX* indic
 #ifdef ONLY_GATHER_ELEMENTS
 __kernel void KERNEL(gather_elements)(__global const UNIT* x, __global const INDEX* indices,
                                       __global UNIT* y, const int total, const int size,
-                                      const int step, const int axis ALL(DIM) FAULT_PARAMS) {
+                                      const int step, const int axis EVERY(LOOPS, DIM)
+                                          FAULT_PARAMS) {
   const int at = get_global_id(0);
   if (at >= total) return;
   int rest = at, from = 0;
-  ALL(STEP)
+  EVERY(LOOPS, STEP)
   const long i = KERNEL(index)(indices, at, size);
   if (i < 0) FAULT(at, indices[at], axis, size)
   y[at] = i < 0 ? ZERO : x[from + (int)i * step];

@@ -54,6 +54,8 @@
 #define COPY_2(to, from, ok) \
   ((__local ushort*)memory)[(to) / 2] = (ok) ? *(__global const ushort*)(from) : (ushort)0
 
+// One `led` for 32-bit floats; for 16-bit ones by PTX, and without
+#define LED(word, by) led(word, by)
 #if defined LEAD && !defined HALF
 static inline uint led(uint word, uint2 by) {
   const float v = fma(as_float(word), as_float(by.x), as_float(by.y));
@@ -63,7 +65,6 @@ static inline uint led(uint word, uint2 by) {
   return as_uint(v);
 #endif
 }
-#define LED(word, by) led(word, by)
 #endif
 
 #ifdef PTX
@@ -145,7 +146,6 @@ static inline uint led(uint word, uint2 by) {
   asm(SCALE " %0, %1, %2, %3;" : "=r"(scaled) : "r"(word), "r"(by.x), "r"(by.y));
   return scaled;
 }
-#define LED(word, by) led(word, by)
 #endif
 
 #ifdef HALF
@@ -356,7 +356,6 @@ static inline uint led(uint word, uint2 by) {
   }
   return as_uint(vload4(0, bytes));
 }
-#define LED(word, by) led(word, by)
 #endif
 
 #ifdef HALF

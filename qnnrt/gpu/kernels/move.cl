@@ -1,7 +1,7 @@
 // Elements from one regular pattern to another. They are moved as UNITs: an element, or several
 // that stay together.
 //   RANK: loops of the pattern, 2, 4 or 8. Loop k, the innermost is 0, has `n` iterations; each is
-//   `s` units further in the source and `t` in the destination.
+//   `s` units further in the source and `t` in the destination; factor and shift divide by `n`.
 //   WIDTH: bytes of a unit
 
 #undef FILL
@@ -36,13 +36,15 @@
 #undef NOTHING
 #define COMMA() ,
 #define NOTHING()
-#define DIM(k) const int n##k, const int s##k, const int t##k
-#define STEP(k)                \
-  {                            \
-    const int i = rest % n##k; \
-    rest /= n##k;              \
-    from += i * s##k;          \
-    to += i * t##k;            \
+#define DIM(k)                                                                             \
+  const int n##k, const int s##k, const int t##k, const int n##k##_factor, const int n##k##_shift
+#define STEP(k)                                                           \
+  {                                                                       \
+    const int next = (int)over((uint)rest, n##k##_factor, n##k##_shift); \
+    const int i = rest - next * n##k;                                     \
+    rest = next;                                                          \
+    from += i * s##k;                                                     \
+    to += i * t##k;                                                       \
   }
 
 #ifdef ONLY_COPY

@@ -4,13 +4,6 @@
 //   BEHIND: lines are cut into parts, whose sums there are, of this type
 
 #define SEGMENTS 4
-// So that what a lane has of all segments stays in registers. PoCL's compiler takes minutes where
-// these loops are written out.
-#ifdef __NV_CL_C_VERSION
-#define WRITTEN_OUT _Pragma("unroll")
-#else
-#define WRITTEN_OUT
-#endif
 #ifdef TYPE
 #define SUM TYPE
 #else
@@ -31,7 +24,7 @@
 #endif
 #endif
 // Where the run that begins at element i of a part is, and its elements in the order of the sum
-#define RUN_AT(i) (start + (first + (reverse ? length - WIDTH - (i) : (i))) * step)
+#define RUN_AT(i) (origin + (i) * stride)
 #define OF_RUN(run, k) (reverse ? (run)[WIDTH - 1 - (k)] : (run)[k])
 
 #ifdef SHARED
@@ -70,7 +63,20 @@ __kernel void KERNEL(scan)(__global const REAL* x, __global REAL* y,
   const int length = n - first > chunk ? chunk : n - first;
   const bool there = line < lines;
   const int start = there ? (line / step) * step * n + line % step : 0;
+  const int origin = start + (first + (reverse ? length - WIDTH : 0)) * step;
+  const int stride = reverse ? -step : step;
   const int segment = lanes * WIDTH, size = SEGMENTS * segment;
+#if WIDTH == 1
+  SUM ahead[SEGMENTS];
+WRITTEN_OUT
+  for (int s = 0; s < SEGMENTS; ++s) {
+    ahead[s] = 0;
+#ifndef BEHIND
+    const int i = lane + s * segment;
+    if (there && i < length) READ_RUN(ahead + s, RUN_AT(i));
+#endif
+  }
+#endif
   SUM before = 0;
 #ifndef TYPE
   float lost = 0.0f;
@@ -87,8 +93,15 @@ __kernel void KERNEL(scan)(__global const REAL* x, __global REAL* y,
 WRITTEN_OUT
     for (int s = 0; s < SEGMENTS; ++s) {
       const int i = from + s * segment;
+#if WIDTH == 1
+      // Read before the barriers of the tile in front.
+      run[0] = ahead[s];
+      ahead[s] = 0;
+      if (there && i + size < length) READ_RUN(ahead + s, RUN_AT(i + size));
+#else
       for (int k = 0; k < WIDTH; ++k) run[k] = 0;
       if (i < end) READ_RUN(run, RUN_AT(i));
+#endif
       SUM sum = 0;
       for (int k = 0; k < WIDTH; ++k) {
         sum += OF_RUN(run, k);

@@ -1,6 +1,7 @@
 // Updates of some elements of y, which holds the others already. They come in their order, so that
 // those of one element have one meaning; an index that is nowhere updates nothing, and is noted.
 //   COMBINE(a, b): of the element and its update; INDEX: the type of the indices
+//   LOOPS: over the dims of indices whose places are claimed
 
 #undef DIM
 #undef STEP
@@ -14,6 +15,20 @@
     to += i * t##k;            \
   }
 #define ALL(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6)
+
+#define INTO(k)                            \
+  {                                        \
+    const int next = rest / n##k;          \
+    to += (rest - next * n##k) * t##k;     \
+    rest = next;                           \
+  }
+#define SIZE(k) , const int n##k, const int t##k
+#define EVERY1(f) f(0)
+#define EVERY2(f) f(0) f(1)
+#define EVERY4(f) f(0) f(1) f(2) f(3)
+#define EVERY8(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
+#define EVERY_(n, f) EVERY##n(f)
+#define EVERY(n, f) EVERY_(n, f)
 
 static inline long KERNEL(index)(__global const INDEX* indices, int at, int size) {
   const long i = (long)indices[at];
@@ -82,5 +97,68 @@ __kernel void KERNEL(scatter_nd)(__global const INDEX* indices, __global const R
     const int to = slice * chunk + k;
     STORE(y, to, COMBINE(LOAD(y, to), LOAD(updates, u * chunk + k)));
   }
+}
+#endif
+
+// Updates that replace what is there: each claims its place with its number, the largest one wins,
+// and writes. Places that nobody has claimed are 0.
+#ifdef ONLY_UNCLAIMED
+__kernel void KERNEL(unclaimed)(__global int* claims, const int total) {
+  const int at = get_global_id(0);
+  if (at < total) claims[at] = 0;
+}
+#endif
+
+// Of single elements. Loop k of the indices has `n` steps of `t` elements in y; along the axis,
+// whose neighbours are `step` apart, it is 0.
+#if defined ONLY_CLAIM_ELEMENTS || defined ONLY_WRITE_ELEMENTS
+#ifdef ONLY_CLAIM_ELEMENTS
+__kernel void KERNEL(claim_elements)(__global const INDEX* indices, __global int* claims,
+#else
+__kernel void KERNEL(write_elements)(__global const INDEX* indices, __global const int* claims,
+                                     __global const REAL* updates, __global REAL* y,
+#endif
+                                     const int total, const int size, const int step,
+                                     const int axis EVERY(LOOPS, SIZE) FAULT_PARAMS) {
+  const int at = get_global_id(0);
+  if (at >= total) return;
+  int rest = at, to = 0;
+  EVERY(LOOPS, INTO)
+  const long i = KERNEL(index)(indices, at, size);
+  if (i < 0) {
+    FAULT(at, indices[at], axis, size)
+    return;
+  }
+  to += (int)i * step;
+#ifdef ONLY_CLAIM_ELEMENTS
+  atomic_max(claims + to, at + 1);
+#else
+  if (claims[to] == at + 1) STORE(y, to, LOAD(updates, at));
+#endif
+}
+#endif
+
+// Of slices, of `chunk` elements.
+#if defined ONLY_CLAIM_SLICES || defined ONLY_WRITE_SLICES
+#ifdef ONLY_CLAIM_SLICES
+__kernel void KERNEL(claim_slices)(__global const INDEX* indices, __global int* claims,
+#else
+__kernel void KERNEL(write_slices)(__global const INDEX* indices, __global const int* claims,
+                                   __global const REAL* updates, __global REAL* y,
+#endif
+                                   const int total, const int chunk, const int depth, const int n0,
+                                   const int n1, const int n2, const int n3, const int n4,
+                                   const int n5, const int n6, const int n7 FAULT_PARAMS) {
+  const int at = get_global_id(0);
+  if (at >= total) return;
+  const int sizes[8] = {n0, n1, n2, n3, n4, n5, n6, n7};
+  const int pick = at / chunk;
+  const int slice = KERNEL(slice)(indices, pick, depth, sizes FAULT_ARGS);
+  if (slice < 0) return;
+#ifdef ONLY_CLAIM_SLICES
+  atomic_max(claims + slice, pick + 1);
+#else
+  if (claims[slice] == pick + 1) STORE(y, slice * chunk + at % chunk, LOAD(updates, at));
+#endif
 }
 #endif

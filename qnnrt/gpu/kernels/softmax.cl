@@ -8,7 +8,7 @@
 #define OUT REAL
 #define PUT(i, v) STORE(y, i, v)
 #endif
-#define TOGETHER 4
+#define TOGETHER 8
 // Of an element, the largest one and the sum of all exp(element - largest)
 #ifdef LOG
 #define SCALE(sum) log(sum)
@@ -44,23 +44,33 @@ __kernel void KERNEL(softmax)(__global const REAL* x, __global OUT* y, const int
 // NaN makes the sum NaN.
 static inline void KERNEL(found)(__global const REAL* x, int i, const int end, const int step,
                                  const float beta, float* top, float* sum) {
-  const int lanes = GROUP_LANES;
-  while (i < end) {
+  const int lanes = GROUP_LANES, apart = lanes * step, whole = TOGETHER * lanes;
+  for (bool more = i < end; more;) {
     float part = 0.0f;  // so that long sums stay exact
-    for (int k = 0; k < 16 && i < end; ++k) {
+    for (int k = 0; k < 16 && more; ++k) {
       float v[TOGETHER], most = -INFINITY;
-      for (int t = 0; t < TOGETHER; ++t) {
-        v[t] = end - i > t * lanes ? beta * LOAD(x, (i + t * lanes) * step) : -INFINITY;
-        most = fmax(most, v[t]);
+      const int at = i * step;
+      if (end - i > whole - lanes) {
+WRITTEN_OUT
+        for (int t = 0; t < TOGETHER; ++t) v[t] = beta * LOAD(x, at + t * apart);
+      } else {
+WRITTEN_OUT
+        for (int t = 0; t < TOGETHER; ++t)
+          v[t] = end - i > t * lanes ? beta * LOAD(x, at + t * apart) : -INFINITY;
       }
+WRITTEN_OUT
+      for (int t = 0; t < TOGETHER; ++t) most = fmax(most, v[t]);
       if (most > *top) {
         const float less = exp(*top - most);
         *sum *= less;
         part *= less;
         *top = most;
       }
-      for (int t = 0; t < TOGETHER; ++t) part += v[t] == -INFINITY ? 0.0f : exp(v[t] - *top);
-      i = end - i > TOGETHER * lanes ? i + TOGETHER * lanes : end;
+      const float from = *top == -INFINITY ? 0.0f : *top;  // all are -infinity: their sum is 0
+WRITTEN_OUT
+      for (int t = 0; t < TOGETHER; ++t) part += exp(v[t] - from);
+      more = end - i > whole;
+      if (more) i += whole;  // i may be all but the largest number
     }
     *sum += part;
   }
@@ -102,6 +112,70 @@ static inline void KERNEL(together)(float* top, float* sum, __local float* tops,
 #define TOGETHER_IN(top, sum)
 #endif
 
+// Rows that fit into registers, HELD elements of each lane: read once.
+#ifdef ONLY_SOFTMAX_HELD
+static inline float KERNEL(of_lanes)(float v, const bool add, __local float* parts) {
+#ifdef SHARED
+  const int item = ITEM, lane = ITEM_LANE;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  parts[item] = v;
+  for (int reach = GROUP_LANES / 2; reach > 0; reach /= 2) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (lane < reach) {
+      const float other = parts[item + reach * LANE_STEP];
+      v = add ? v + other : fmax(v, other);
+      parts[item] = v;
+    }
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  return parts[item - lane * LANE_STEP];
+#else
+  return v;
+#endif
+}
+
+__kernel void KERNEL(softmax_held)(__global const REAL* x, __global OUT* y, const int rows,
+                                   const int n, const int step, const float beta) {
+  __local float parts[MOST_ITEMS];
+  const int row = (int)get_group_id(0) * GROUP_COLUMNS + ITEM_COLUMN;
+  const int start = row < rows ? (row / step) * step * n + row % step : 0;
+  const int lane = ITEM_LANE, lanes = GROUP_LANES, end = row < rows ? n : 0;
+  float v[HELD], top = -INFINITY, sum = 0.0f;
+WRITTEN_OUT
+  for (int k = 0; k < HELD; ++k) {
+    const int i = lane + k * lanes;
+    v[k] = i < end ? beta * LOAD(x, start + i * step) : -INFINITY;
+    top = fmax(top, v[k]);
+  }
+  for (int pass = 0; pass < 2; ++pass) {  // a loop, so that of_lanes is called once: decision 47
+    const float all = KERNEL(of_lanes)(pass == 0 ? top : sum, pass > 0, parts);
+    if (pass > 0) {
+      sum = all;
+      break;
+    }
+    top = all;
+WRITTEN_OUT
+    for (int k = 0; k < HELD; ++k) {
+      const float e = v[k] == -INFINITY ? 0.0f : exp(v[k] - top);
+      sum += e;
+#ifndef LOG
+      v[k] = e;
+#endif
+    }
+  }
+  const float scale = SCALE(sum);
+WRITTEN_OUT
+  for (int k = 0; k < HELD; ++k) {
+    const int i = lane + k * lanes;
+#ifdef LOG
+    if (i < end) PUT(start + i * step, v[k] - top - scale);
+#else
+    if (i < end) PUT(start + i * step, v[k] * scale);
+#endif
+  }
+}
+#endif
+
 #define ROW_OF_GROUP                                                         \
   const int row = (int)get_group_id(0) * GROUP_COLUMNS + ITEM_COLUMN;        \
   const int start = row < rows ? (row / step) * step * n + row % step : 0;
@@ -113,7 +187,17 @@ static inline void KERNEL(write)(__global const REAL* x, __global OUT* y, int i,
                                  const int step, const float beta, const float top,
                                  const float sum) {
   const float scale = SCALE(sum);
-  for (; i < end; i += GROUP_LANES) {
+  const int lanes = GROUP_LANES, apart = lanes * step;
+  // y may be x, so a compiler leaves a read behind a write where it is: several reads come first.
+  for (; end - i > (TOGETHER - 1) * lanes; i += TOGETHER * lanes) {
+    float v[TOGETHER];
+    const int at = i * step;
+WRITTEN_OUT
+    for (int t = 0; t < TOGETHER; ++t) v[t] = beta * LOAD(x, at + t * apart);
+WRITTEN_OUT
+    for (int t = 0; t < TOGETHER; ++t) PUT(at + t * apart, RESULT(v[t], top, scale));
+  }
+  for (; i < end; i += lanes) {
     const float v = beta * LOAD(x, i * step);
     PUT(i * step, RESULT(v, top, scale));
   }

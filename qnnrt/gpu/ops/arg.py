@@ -16,6 +16,11 @@ from .sizes import axis_of, index_type, launch, number, over, simt
 
 #: Sizes of rows in which every pair of elements may be compared.
 _MOST_PAIRS: Final = 8192
+#: TopK: the best for which rows are searched from registers, elements of a row that a work item
+#: can have in these, and those that it has at least where lanes share a row.
+_FEW: Final = 16
+_HELD: Final = 32
+_AT_ONCE: Final = 4
 #: TopK: rows in which they are compared at once; elements of a part, and of those for each best.
 _SHORT: Final = 256
 _CHUNK: Final = 32
@@ -63,6 +68,12 @@ def _top_k(node: Node, target: Target) -> list[Launch]:
         return []
     rows = x.size // n
     defines = (*number(x), *_better(bool(node.params["largest"])))
+    held = shared(rows, n, 1, target, at_once=_AT_ONCE if n > 4 * _AT_ONCE else 1)
+    each = -(-n // held.lanes)
+    if simt(target) and k <= _FEW and each <= _HELD:
+        count = 1 << (each - 1).bit_length()  # few programs
+        every = (*defines, *held.defines, ("INDEX", index_type(indices)), ("HELD", str(count)))
+        return [launch("arg", "top_held", every, (x, values, indices, rows, n, k), held.grid)]
     found: list[Launch] = []
     given: tuple[Value, ...] = (x,)
     chunk = max(_CHUNK, _FEWER * k)

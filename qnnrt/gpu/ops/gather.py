@@ -7,8 +7,11 @@ run time are never followed there, and the run fails.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
+
+import numpy as np
 
 from ..ir import Launch, Node, Value
 from ..target import Target
@@ -34,6 +37,9 @@ _COMBINE: Final = {
     2: "((a) * (b))",
     3: "((b) > (a) || (b) != (b) ? (b) : (a))",
 }
+#: Updates of one place that one work item makes in turn, and places that may be claimed otherwise.
+_IN_TURN: Final = 8
+_MOST_CLAIMS: Final = 1 << 28
 #: Updates for which every pair of them may be compared.
 _MOST_PAIRS: Final = 8192
 
@@ -75,14 +81,22 @@ def _gather_elements(node: Node, target: Target) -> list[Launch]:
     x, indices, y = _picked(node)
     axis = axis_of(node, len(x.shape))
     steps = strides(x.shape)
-    args: list[Value | int] = [x, indices, y, y.size, x.shape[axis], steps[axis], axis]
-    for d in reversed(range(8)):
-        d -= 8 - len(x.shape)
-        args += [indices.shape[d], 0 if d == axis else steps[d]] if d >= 0 else [1, 0]
+    count, loops = _beside(axis, indices.shape, steps)
+    args: list[Value | int] = [x, indices, y, y.size, x.shape[axis], steps[axis], axis, *loops]
     defines, _ = _moved(x, indices, 1)
     grid = over(y.size, target)
     checked, noted = noting(indices)
-    return [launch("gather", "gather_elements", (*defines, *checked), (*args, *noted), grid)]
+    defines = (*defines, *count, *checked)
+    return [launch("gather", "gather_elements", defines, (*args, *noted), grid)]
+
+
+def _beside(axis: int, shape: Sequence[int], steps: Sequence[int]) -> tuple[Defines, list[int]]:
+    """Loops over dims, the innermost first, each with its size and its step, of which the axis has
+    none: a kernel divides twice for each."""
+    dims = [(n, 0 if d == axis else steps[d]) for d, n in enumerate(shape) if n != 1][::-1]
+    count = next(n for n in (1, 2, 4, 8) if n >= len(dims))
+    dims += [(1, 0)] * (count - len(dims))
+    return (("LOOPS", str(count)),), [number for dim in dims for number in dim]
 
 
 def _gather_nd(node: Node, target: Target) -> list[Launch]:
@@ -117,6 +131,41 @@ def _one_hot(node: Node, target: Target) -> list[Launch]:
     return [launch("gather", "one_hot", defines, args, grid)]
 
 
+def _claimed(
+    kind: str,
+    given: tuple[Value, Value, Value],
+    units: int,
+    places: int,
+    sizes: tuple[tuple[Value | int, ...], tuple[Value | int, ...]],
+    target: Target,
+    more: Defines = (),
+) -> list[Launch]:
+    """Updates that replace what is there, whose places have numbers: the last one stays.
+
+    Args:
+        given: indices, updates and output.
+        units: neighbours that stay together.
+        sizes: arguments of the kernel that claims places, and of that which writes to them. The
+            first one is the number of work items.
+    """
+    indices, updates, y = given
+    claims = target.temporary((places,), np.int32, f"{y.name}.claims")
+    index: Defines = (("INDEX", index_type(indices)), *more)
+    defines = (("TYPE", _moved(updates, indices, units)[0][1][1]), *index)
+    checked, noted = noting(indices)
+    (first, *_), (last, *_) = sizes
+    assert isinstance(first, int)
+    assert isinstance(last, int)
+    claim, write = (*index, *checked), f"write_{kind}"
+    return [
+        launch("scatter", "unclaimed", index, (claims, places), over(places, target)),
+        launch("scatter", f"claim_{kind}", claim, (indices, claims, *sizes[0], *noted),
+               over(first, target)),
+        replace(launch("scatter", write, defines, (indices, claims, updates, y, *sizes[1]),
+                       over(last, target)), reads_back=True),
+    ]  # fmt: skip
+
+
 def _scattered(
     node: Node, target: Target
 ) -> tuple[Value, Value, Value, Value, Defines, list[Launch]]:
@@ -146,6 +195,13 @@ def _scatter_elements(node: Node, target: Target) -> list[Launch]:
     axis = axis_of(node, len(x.shape))
     s, t = strides(indices.shape), strides(x.shape)
     count = indices.shape[axis]
+    replaces = int(node.params["reduction"]) == 0
+    if replaces and simt(target) and count > _IN_TURN and y.size <= _MOST_CLAIMS:
+        loops, dims = _beside(axis, indices.shape, t)
+        sizes = (indices.size, x.shape[axis], t[axis], axis, *dims)
+        both = (sizes, sizes)
+        given = (indices, updates, y)
+        return [*before, *_claimed("elements", given, 1, y.size, both, target, loops)]
     total = indices.size // max(count, 1)
     args: list[Value | int] = [indices, updates, y, total, x.shape[axis], count, s[axis], t[axis]]
     args.append(axis)
@@ -163,6 +219,13 @@ def _scatter_nd(node: Node, target: Target) -> list[Launch]:
     depth = indices.shape[-1]
     picks = math.prod(indices.shape[:-1])
     chunk = math.prod(x.shape[depth:])
+    slices = math.prod(x.shape[:depth])
+    replaces = int(node.params["reduction"]) == 0
+    if replaces and simt(target) and picks > _IN_TURN and slices <= _MOST_CLAIMS:
+        units = _moved(updates, indices, chunk)[1]
+        dims = (depth, *x.shape[:depth], *[1] * (8 - depth))
+        both = ((picks, 1, *dims), (picks * units, units, *dims))
+        return [*before, *_claimed("slices", (indices, updates, y), chunk, slices, both, target)]
     lanes = picks if simt(target) and picks <= _MOST_PAIRS else 1
     total = chunk * lanes
     grid = over(total, target)

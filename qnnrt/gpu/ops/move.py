@@ -87,7 +87,8 @@ def _launch(
         tiles = -(-n0 // _TILE) * -(-n1 // _TILE) * math.prod(n for n, _, _ in loops[2:])
         grid = ((tiles * 256,), (256,))
     rank = _rank(loops, target)
-    sizes = [x for loop in [*loops, *[(1, 0, 0)] * (rank - len(loops))] for x in loop]
+    loops = [*loops, *[(1, 0, 0)] * (rank - len(loops))]
+    sizes = [x for n, s, t in loops for x in (n, s, t, *magic(n))]
     function = "copy" if turned is None else "transpose"
     args: tuple[Value | int, ...] = (src, dst, total, *start, *sizes)
     return launch("move", function, _defines(width, rank), args, grid)

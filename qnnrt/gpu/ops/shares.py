@@ -14,6 +14,9 @@ __all__ = ["Shares", "shared"]
 _GROUP: Final = 256  # the most work items that kernels have local memory for
 _NEIGHBOURS: Final = 32  # rows side by side that a group takes at least: GPUs read whole lines
 _RESIDENT: Final = 2048  # work items that a compute unit of a GPU has at once
+#: Elements for a lane where rows are few, and where they are many.
+_TURNS: Final = 4
+_MANY_TURNS: Final = 16
 #: Elements for a lane up to which a group has a row alone, and those of a part at least.
 _ALONE: Final = 32
 _LEAST: Final = 8
@@ -87,10 +90,18 @@ def shared(
         chunk = -(-steps // max(most, 1)) * at_once
         return Shares(groups, loop, 1, _count(terms, chunk), chunk, False)
     group = 1 << (min(_GROUP, int(target.device.raw.max_work_group_size)).bit_length() - 1)
+    wanted = units * _RESIDENT // group
+
+    def turns_of(lanes: int) -> int:
+        """What a lane takes at most before more lanes share a row: more where rows are many, since
+        groups meet at as many barriers for a few elements."""
+        many = at_once == 1 and lanes >= _NEIGHBOURS and rows * lanes >= wanted * group
+        return _MANY_TURNS if many else _TURNS
+
     adjacent = apart <= 1
     if adjacent:
         sizes = [n for n in (1, 8, 32, 64, 128) if n < group] + [group]
-        lanes = next(n for n in sizes if steps <= 4 * n or n == group)
+        lanes = next(n for n in sizes if steps <= turns_of(n) * n or n == group)
     else:
         most = 1 << ((group // min(_NEIGHBOURS, apart, group)).bit_length() - 1)
         lanes = 1
@@ -101,7 +112,6 @@ def shared(
         columns -= columns % apart
     groups = -(-rows // columns)
     turns = -(-steps // lanes)
-    wanted = units * _RESIDENT // group
     parts = 1
     if not whole and 2 * groups <= wanted and turns > _ALONE:
         parts = min(wanted // max(groups, 1), turns // _LEAST, _MOST_PARTS)

@@ -28,6 +28,7 @@ OURS size_t get_group_id(uint d) { return AXIS(ctaid); }
 OURS size_t get_num_groups(uint d) { return AXIS(nctaid); }
 OURS void barrier(cl_mem_fence_flags flags) { __syncthreads(); }
 OURS int min(int a, int b) { return a < b ? a : b; }
+OURS float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 static ushort narrow(float v) {
   ushort h;
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(v));
