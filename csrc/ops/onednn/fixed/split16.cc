@@ -17,6 +17,7 @@
 #include "ops/onednn/fixed/split16_loops.h"
 #include "ops/onednn/fixed/split16_product.h"
 #include "ops/onednn/fixed/split16_tile.h"
+#include "ops/onednn/fixed/word_channels.h"
 #include "ops/own_tiles.h"
 #include "ops/rules.h"
 #include "ops/weights.h"
@@ -342,6 +343,15 @@ Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, 
   s.planes = IsWide(in) ? 2 : 1;
   s.bytes = s.planes == 2 ? dnnl_u8 : WholeEncoding8(in);
   const int32_t zero = -PlainOffset(in);
+  if (TakesWordChannels(node, s, *as_signed, -zero)) {
+    Node shifted = node;
+    QNNRT_ASSIGN_OR_RETURN(const std::unique_ptr<Tensor> signed_weights,
+                           Shifted(weights, s.order, *as_signed));
+    shifted.inputs[1] = signed_weights.get();
+    QNNRT_ASSIGN_OR_RETURN(const Joining joining, JoiningOf(shifted, options, s, *as_signed));
+    return MakeWordChannels(shifted, options, s, *as_signed, -zero, joining);
+  }
+  if (node.type != "Conv2d" && !s.product) return KernelPtr();
   const FixedRange zeros = s.planes == 2 ? FixedRange{0, 65535} : RangeOf(in.dtype, 0);
   const int64_t least_depth = s.planes == 2 ? kLeastSplit : kLeastBytes;
   const double least_work = s.product ? kLeastProduct : kLeastConv;

@@ -1,24 +1,18 @@
 #include "ops/onednn/fixed/word_gemm.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "ops/isa.h"
+#include "ops/onednn/fixed/word_vectors.h"
 #include "ops/op.h"
 #include "ops/tiles.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 namespace qnnrt::onednn {
 
 #if defined(__x86_64__)
 
 namespace {
-
-#define QNNRT_VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")))
 
 constexpr size_t kVector = 16;               // columns in a register
 constexpr size_t kColumns = 2 * kVector;     // of a panel of B
@@ -150,11 +144,7 @@ constexpr MultiplyFn kMultiply[kRows] = {Multiply<1, kV>, Multiply<2, kV>, Multi
 
 }  // namespace
 
-bool HasWordGemm() {
-  static const bool has = CpuIsa() == Isa::kAvx512 && std::getenv("QNNRT_ISA") == nullptr &&
-                          __builtin_cpu_supports("avx512vnni") && !HasTiles();
-  return has;
-}
+bool HasWordGemm() { return HasWordVectors() && !HasTiles(); }
 
 size_t PackedWordBytes(size_t k, size_t n) { return RoundedUp(k, kDepth) * RoundedUp(n, kColumns); }
 
