@@ -29,6 +29,8 @@ namespace {
 // in float, with one plane and with two; and for how many the sum of bytes times weights fits 32
 // bits in any case.
 constexpr int64_t kLeastBytes = 32, kLeastSplit = 64, kMostDepth = 65000;
+// The same for two planes in vectors, whose sums do not go to memory.
+constexpr int64_t kLeastWords = 12;
 constexpr double kLeastProduct = 2e5, kLeastConv = 1e6;  // multiply-adds
 // 32-bit sums of a tile: they stay in the cache of one core. Fewer pixels would have the weights
 // read too often.
@@ -353,7 +355,8 @@ Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, 
   }
   if (node.type != "Conv2d" && !s.product) return KernelPtr();
   const FixedRange zeros = s.planes == 2 ? FixedRange{0, 65535} : RangeOf(in.dtype, 0);
-  const int64_t least_depth = s.planes == 2 ? kLeastSplit : kLeastBytes;
+  const bool words = TakesWords(s) && !as_signed->has_rest();
+  const int64_t least_depth = words ? kLeastWords : s.planes == 2 ? kLeastSplit : kLeastBytes;
   const double least_work = s.product ? kLeastProduct : kLeastConv;
   if (s.depth() < least_depth || s.depth() > kMostDepth || work < least_work ||
       (s.padded && (zero < zeros.low || zero > zeros.high))) {
@@ -363,7 +366,7 @@ Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, 
   QNNRT_ASSIGN_OR_RETURN(const std::unique_ptr<Tensor> signed_weights,
                          Shifted(weights, s.order, *as_signed));
   shifted.inputs[1] = signed_weights.get();
-  if (TakesWords(s) && !as_signed->has_rest()) {
+  if (words) {
     QNNRT_ASSIGN_OR_RETURN(Joining joining, JoiningOf(shifted, options, s, *as_signed));
     return MakeWordProduct(shifted, options, s, *signed_weights, std::move(joining));
   }

@@ -56,7 +56,8 @@ QNNRT_VNNI QNNRT_INLINE __m512i LoadWords(const uint16_t* from, __m512i flip, __
 // kColumns and kStride: of what is known beforehand; 0: in `p`.
 template <size_t kCount, size_t kColumns, size_t kStride, bool kPlain, bool kWhole>
 QNNRT_VNNI QNNRT_INLINE void SumBlock(const Pixels& p, size_t c, const char* weights,
-                                      const WordJoin& joining, const WordCodes<kPlain>& join) {
+                                      const WordJoin& joining,
+                                      const WordCodes<!kPlain, !kPlain>& join) {
   constexpr bool kKnown = kColumns != 0;
   const __m512i flip = _mm512_set1_epi16(static_cast<int16_t>(p.flip));
   const size_t left = p.channels - c;
@@ -113,7 +114,7 @@ QNNRT_VNNI QNNRT_INLINE void SumBlock(const Pixels& p, size_t c, const char* wei
 
 template <size_t kCount, size_t kColumns, size_t kStride, bool kPlain>
 QNNRT_VNNI void SumTaps(const Pixels& p) {
-  const WordCodes<kPlain> join(*p.to);
+  const WordCodes<!kPlain, !kPlain> join(*p.to);
   const char* weights = p.weights;
   const WordJoin* joining = p.joins;
   size_t c = 0;
@@ -241,7 +242,9 @@ class WordChannels final : public Kernel {
         return PickWindow<4, kPlain>(Columns(), stride, gap);
     }
   }
-  void PickLoops() { sum_ = joins_->plain() ? PickCount<true>() : PickCount<false>(); }
+  void PickLoops() {
+    sum_ = joins_->fractions() || joins_->far() ? PickCount<false>() : PickCount<true>();
+  }
 
   void Line(const ExecArgs& args, size_t line) const {
     const int64_t image = static_cast<int64_t>(line) / s_.out_rows;

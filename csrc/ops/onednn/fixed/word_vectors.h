@@ -35,10 +35,11 @@ inline bool HasWordVectors() {
 // The intrinsics with a mask of ones are the plain ones, of which g++ 12 warns that a number behind
 // them is not initialized (its bug 105593).
 constexpr __mmask8 kAll8 = 0xff;
+constexpr __mmask16 kAll16 = 0xffff;
 
-// Codes of 16 bits: (sum + fraction) x factor, rounded half to even, as JoinRun does. kPlain: there
-// are no fractions, and results lie where rounding to 32 bits is safe.
-template <bool kPlain>
+// Codes of 16 bits: (sum + fraction) x factor, rounded half to even, as JoinRun does. Without
+// kFractions there are none; kFar: results may lie beyond where rounding to 32 bits is safe.
+template <bool kFractions, bool kFar>
 struct WordCodes {
   QNNRT_VNNI QNNRT_INLINE explicit WordCodes(const Requantize& to)
       : least(_mm512_set1_pd(to.least)), most(_mm512_set1_pd(to.most)) {
@@ -54,12 +55,11 @@ struct WordCodes {
 
   QNNRT_VNNI QNNRT_INLINE __m256i Steps(__m512d sums, const double* fractions,
                                         const double* factors) const {
-    if constexpr (kPlain) {
-      return _mm512_maskz_cvtpd_epi32(kAll8, _mm512_mul_pd(sums, _mm512_loadu_pd(factors)));
+    if constexpr (kFractions) sums = _mm512_add_pd(sums, _mm512_loadu_pd(fractions));
+    __m512d x = _mm512_mul_pd(sums, _mm512_loadu_pd(factors));
+    if constexpr (kFar) {
+      x = _mm512_maskz_min_pd(kAll8, _mm512_maskz_max_pd(kAll8, x, least), most);
     }
-    const __m512d whole = _mm512_add_pd(sums, _mm512_loadu_pd(fractions));
-    __m512d x = _mm512_mul_pd(whole, _mm512_loadu_pd(factors));
-    x = _mm512_maskz_min_pd(kAll8, _mm512_maskz_max_pd(kAll8, x, least), most);
     return _mm512_maskz_cvtpd_epi32(kAll8, x);
   }
 
@@ -129,19 +129,23 @@ class WordJoins {
       block.start[at] = fits ? static_cast<int32_t>(whole) : 0;
       block.fractions[at] = fits ? constants[c] - whole : constants[c];
       block.factors[at] = factors[c];
-      plain_ &= block.fractions[at] == 0 && (most + std::abs(whole)) * std::abs(factors[c]) < kSafe;
+      fit_ &= fits;
+      fractions_ |= block.fractions[at] != 0;
+      far_ |= !((most + std::abs(whole)) * std::abs(factors[c]) < kSafe);
     }
   }
 
   const WordJoin* blocks() const { return blocks_.data(); }
   WordJoin* blocks() { return blocks_.data(); }
   size_t count() const { return blocks_.size(); }
-  bool plain() const { return plain_; }  // for WordCodes<true>
+  bool fit() const { return fit_; }  // sums that begin at `start` fit 32 bits
+  bool fractions() const { return fractions_; }
+  bool far() const { return far_; }
   size_t bytes() const { return blocks_.size() * sizeof(WordJoin); }
 
  private:
   std::vector<WordJoin> blocks_;  // zeros where there is no channel
-  bool plain_ = true;
+  bool fit_ = true, fractions_ = false, far_ = false;
 };
 
 }  // namespace qnnrt::onednn
