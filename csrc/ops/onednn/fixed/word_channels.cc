@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ops/onednn/fixed/word_vectors.h"
+#include "ops/rules.h"
 #include "ops/weights.h"
 
 namespace qnnrt::onednn {
