@@ -404,6 +404,52 @@ def test_results_saturate() -> None:
     assert {0, 65535} <= set(got.ravel())
 
 
+VECTORS = (
+    fully("short", 200, 40, 72),
+    fully("long", 40, 700, 72, kinds=(S16, S16), zero=9),
+    depthwise("3x3", (15, 14), 72, (3, 3), pads=SAME),
+)
+
+
+@pytest.mark.parametrize("case", VECTORS, ids=lambda c: f"{c.op} {c.name}")
+def test_results_far_beyond_the_codes_saturate(case: Case) -> None:
+    model = case.model()
+    _, _, _, of = case.parts()
+    fine = Fixed(of.dtype, of.scale / 1e9, of.offset)
+    model.tensors["out0"].quantization = fine.quantization
+    with qnnrt.Session(model, threads=1) as session:
+        session.inputs["in0"].array[...] = case.values()[0]
+        session.run()
+        got = session.outputs["out0"].array.copy()
+    wide = case.exact().astype(np.int64) + of.offset
+    low, high = of.limits
+    assert (got[wide > 1] == high).all()
+    assert (got[wide < -1] == low).all()
+
+
+@pytest.mark.parametrize("case", VECTORS, ids=lambda c: f"{c.op} {c.name}")
+def test_a_bias_in_steps_of_its_own(case: Case) -> None:
+    model, factor = case.model(), np.float32(1.37)
+    x, w, b, y = case.parts()
+    scales = np.asarray(b.scale, np.float32) * factor
+    model.tensors["in2"].quantization = Fixed(np.int32, scales, b.offset, b.axis).quantization
+    with qnnrt.Session(model, threads=1) as session:
+        session.inputs["in0"].array[...] = case.values()[0]
+        session.run()
+        got = session.outputs["out0"].array.copy()
+    q, weights, bias = case.values()
+    real = q.astype(np.int64) - case.zero
+    sums = reference.of(case.op, [real.astype(float), weights.astype(float)], case.params)
+    scale = np.float64(np.float32(x.scale)) * np.asarray(w.scale, np.float32)
+    steps = (sums + bias * (scales / scale)) * (scale / np.float64(np.float32(y.scale)))
+    low, high = y.limits
+    within(
+        got,
+        np.clip(np.rint(steps) - y.offset, low, high).astype(y.dtype),
+        0 if word_vectors(tiles=False) else 1,
+    )
+
+
 KEPT = (
     "3x3",
     "1x1, two images",
