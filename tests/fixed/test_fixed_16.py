@@ -4,6 +4,7 @@ they run in float."""
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,6 +38,7 @@ class Case:
     weight_zero: int = 0
     bias: bool = True
     split: bool = True  # whether it runs on bytes
+    short: bool = False  # only in vectors
 
     @property
     def narrow(self) -> int:
@@ -117,6 +119,13 @@ def conv(name: str, size: Shape, channels: Shape, kernel: Shape, **more: object)
     return Case(name, "Conv2d", shape, weights, output, params, **{"axis": 3, **more})  # type: ignore[arg-type]
 
 
+def depthwise(name: str, size: Shape, channels: int, kernel: Shape, **more: object) -> Case:
+    case = conv(name, size, (channels, channels), kernel, group=channels, **more)
+    case.op = "DepthWiseConv2d"
+    del case.params["group"]
+    return case
+
+
 def fully(name: str, rows: int, depth: int, columns: int, **more: object) -> Case:
     weights, output = (columns, depth), (rows, columns)
     return Case(name, "FullyConnected", (rows, depth), weights, output, **{"axis": 0, **more})  # type: ignore[arg-type]
@@ -162,6 +171,9 @@ CASES = [
     conv("1x1, stride 2", (29, 27), (96, 160), (1, 1), stride=2),
     fully("a few rows and columns", 17, 777, 19, kinds=(S16, S16), zero=12),
     fully("deep rows in blocks", 300, 2051, 40, kinds=(U16, S16)),
+    # Short sums, which are on bytes where a processor has AVX512-VNNI and no matrix units.
+    conv("1x1 of few channels", (56, 55), (16, 96), (1, 1), short=True),
+    conv("1x1 to few channels", (112, 111), (32, 16), (1, 1), kinds=(U16, S16), short=True),
     fully("one row", 1, 1024, 1000),
     fully("rows in tiles", 300, 70, 1024, axis=None),
     matmul("static", (2, 90, 64), (64, 96)),
@@ -287,6 +299,40 @@ CASES = [
     fully("small", 3, 64, 48, split=False),
 ]
 
+# By pairs of products of 16 bits, where a processor has AVX512-VNNI; elsewhere in float.
+DEPTHWISE = [
+    depthwise("3x3", (15, 14), 96, (3, 3), pads=SAME),
+    depthwise("channels left over", (15, 13), 45, (3, 3), pads=SAME, kinds=(S16, S16), zero=-700),
+    depthwise("fewer channels than a vector", (16, 15), 24, (3, 3), pads=SAME, stride=2),
+    depthwise("5x5", (9, 14), 72, (5, 5), pads=[[2, 2], [2, 2]], batch=2, kinds=(S16, U16), zero=5),
+    depthwise("5x5, stride 2", (15, 14), 40, (5, 5), pads=[[1, 2], [2, 2]], stride=2),
+    depthwise("7x7", (14, 9), 33, (7, 7), pads=[[3, 3], [3, 3]], kinds=(U16, S16), zero=65535),
+    depthwise("3x4, dilated", (15, 14), 64, (3, 4), pads=[[2, 0], [1, 3]], dilation=2, axis=None),
+    depthwise("dilated 3x3, stride 2", (17, 15), 40, (3, 3), pads=SAME, dilation=2, stride=2),
+    depthwise("three columns of pixels", (40, 5), 64, (3, 3), zero=0),
+    depthwise("one row and column", (7, 3), 320, (7, 3), kinds=(S16, S16), zero=32767),
+    depthwise("no bias", (15, 14), 32, (1, 3), bias=False, pads=[[0, 0], [1, 1]]),
+    depthwise(
+        "unsigned weights around 99",
+        (12, 11),
+        70,
+        (3, 3),
+        pads=SAME,
+        weight_type=np.uint8,
+        weight_zero=99,
+    ),
+    depthwise("weights around 3", (12, 11), 70, (2, 5), stride=3, weight_zero=3),
+    conv("one channel a group", (15, 14), (48, 48), (3, 3), pads=SAME, group=48),
+]
+
+
+def word_vectors(tiles: bool = True) -> bool:
+    """Whether there is AVX512-VNNI, for all; without matrix units, if `tiles` is false."""
+    info = Path("/proc/cpuinfo")
+    flags = info.read_text() if info.exists() else ""
+    there = "avx512_vnni" in flags and "QNNRT_ISA" not in os.environ
+    return there and (tiles or "amx_int8" not in flags)
+
 
 def run(case: Case, kernels: str, threads: int) -> tuple[np.ndarray, str]:
     """The output, and the name of the kernel."""
@@ -304,11 +350,39 @@ def test_sums_are_exact_or_rounded_in_float(case: Case, threads: int) -> None:
     got, kernel = run(case, "auto", threads)
     expected = case.exact()
     assert np.ptp(expected.astype(np.int64)) > (80 if expected.dtype.itemsize == 1 else 20000)
-    assert kernel.endswith("on bytes") == (case.split and integer_products()), kernel
+    bytes_ = case.split and integer_products() and (word_vectors(tiles=False) or not case.short)
+    assert kernel.endswith("on bytes") == bytes_, kernel
     within(got, expected, 0 if kernel.endswith("on bytes") else 1)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.op} {c.name}")
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("case", DEPTHWISE, ids=lambda c: f"{c.op} {c.name}")
+def test_depthwise_sums_are_exact_or_rounded_in_float(case: Case, threads: int) -> None:
+    got, kernel = run(case, "auto", threads)
+    assert (kernel == "vectors on words") == (word_vectors() and integer_products()), kernel
+    expected = case.exact()
+    assert np.ptp(expected.astype(np.int64)) > 20000
+    within(got, expected, 0 if kernel == "vectors on words" else 1)
+
+
+def test_depthwise_results_saturate() -> None:
+    case = depthwise("saturates", (9, 8), 40, (3, 3), kinds=(U16, S16))
+    model = case.model()
+    _, _, _, of = case.parts()
+    for fewer in (50, 1e9):  # steps beyond 32 bits
+        narrow = Fixed(of.dtype, of.scale / fewer, of.offset)
+        model.tensors["out0"].quantization = narrow.quantization
+        with qnnrt.Session(model, threads=1) as session:
+            session.inputs["in0"].array[...] = case.values()[0]
+            session.run()
+            got = session.outputs["out0"].array.copy()
+        wide = case.exact().astype(np.int64) + of.offset
+        assert (got[wide > 2000] == 32767).all()
+        assert (got[wide < -2000] == -32768).all()
+        assert {-32768, 32767} <= set(got.ravel())
+
+
+@pytest.mark.parametrize("case", CASES + DEPTHWISE, ids=lambda c: f"{c.op} {c.name}")
 def test_the_portable_kernel_is_one_step_away_at_most(case: Case) -> None:
     within(run(case, "portable", 1)[0], case.exact(), 1)
 
@@ -330,6 +404,52 @@ def test_results_saturate() -> None:
     assert {0, 65535} <= set(got.ravel())
 
 
+VECTORS = (
+    fully("short", 200, 40, 72),
+    fully("long", 40, 700, 72, kinds=(S16, S16), zero=9),
+    depthwise("3x3", (15, 14), 72, (3, 3), pads=SAME),
+)
+
+
+@pytest.mark.parametrize("case", VECTORS, ids=lambda c: f"{c.op} {c.name}")
+def test_results_far_beyond_the_codes_saturate(case: Case) -> None:
+    model = case.model()
+    _, _, _, of = case.parts()
+    fine = Fixed(of.dtype, of.scale / 1e9, of.offset)
+    model.tensors["out0"].quantization = fine.quantization
+    with qnnrt.Session(model, threads=1) as session:
+        session.inputs["in0"].array[...] = case.values()[0]
+        session.run()
+        got = session.outputs["out0"].array.copy()
+    wide = case.exact().astype(np.int64) + of.offset
+    low, high = of.limits
+    assert (got[wide > 1] == high).all()
+    assert (got[wide < -1] == low).all()
+
+
+@pytest.mark.parametrize("case", VECTORS, ids=lambda c: f"{c.op} {c.name}")
+def test_a_bias_in_steps_of_its_own(case: Case) -> None:
+    model, factor = case.model(), np.float32(1.37)
+    x, w, b, y = case.parts()
+    scales = np.asarray(b.scale, np.float32) * factor
+    model.tensors["in2"].quantization = Fixed(np.int32, scales, b.offset, b.axis).quantization
+    with qnnrt.Session(model, threads=1) as session:
+        session.inputs["in0"].array[...] = case.values()[0]
+        session.run()
+        got = session.outputs["out0"].array.copy()
+    q, weights, bias = case.values()
+    real = q.astype(np.int64) - case.zero
+    sums = reference.of(case.op, [real.astype(float), weights.astype(float)], case.params)
+    scale = np.float64(np.float32(x.scale)) * np.asarray(w.scale, np.float32)
+    steps = (sums + bias * (scales / scale)) * (scale / np.float64(np.float32(y.scale)))
+    low, high = y.limits
+    within(
+        got,
+        np.clip(np.rint(steps) - y.offset, low, high).astype(y.dtype),
+        0 if word_vectors(tiles=False) else 1,
+    )
+
+
 KEPT = (
     "3x3",
     "1x1, two images",
@@ -342,7 +462,7 @@ KEPT = (
 
 
 @pytest.mark.parametrize(
-    "case", [c for c in CASES if c.name in KEPT], ids=lambda c: f"{c.op} {c.name}"
+    "case", [c for c in CASES + DEPTHWISE[:3] if c.name in KEPT], ids=lambda c: f"{c.op} {c.name}"
 )
 def test_a_context_binary_brings_the_packed_weights(case: Case, tmp_path: Path) -> None:
     expected, _ = run(case, "auto", 1)
@@ -357,7 +477,7 @@ def test_a_context_binary_brings_the_packed_weights(case: Case, tmp_path: Path) 
 PROBE = """
 import sys
 from fixed import test_fixed_16 as t
-for case in t.CASES[::2]:
+for case in (t.CASES + t.DEPTHWISE)[::2]:
     got, kernel = t.run(case, "auto", 1)
     exact = kernel.endswith("on bytes")
     assert not exact or sys.argv[1].endswith("VNNI"), (case.name, kernel)

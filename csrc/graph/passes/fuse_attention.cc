@@ -8,6 +8,7 @@
 
 #include "abi/qnn_op_names.h"
 #include "graph/passes/node_graph.h"
+#include "ops/fixed/arithmetic.h"
 #include "ops/matmul/attention.h"
 #include "ops/tiles.h"
 
@@ -53,7 +54,8 @@ void Place(const Shape& shape, const std::vector<uint32_t>& strides, View* view)
 
 bool IsPlain(const Node& node, const char* type) {
   return node.type == type && node.post_ops.empty() && node.outputs.size() == 1 &&
-         node.outputs[0] != nullptr && IsFloat(node.outputs[0]->dtype);
+         node.outputs[0] != nullptr &&
+         (IsFloat(node.outputs[0]->dtype) || IsFixed(node.outputs[0]->dtype));
 }
 
 const Node* Producer(const NodeGraph& graph, const Tensor* tensor) {
@@ -119,7 +121,8 @@ std::optional<View> Seen(const NodeGraph& graph, const Tensor* tensor, bool turn
   view.tensor = tensor;
   std::vector<uint32_t> strides = DenseStrides(tensor->shape);
   const Node* before = Producer(graph, tensor);
-  if (before != nullptr && IsPlain(*before, QNN_OP_TRANSPOSE)) {
+  if (before != nullptr && IsPlain(*before, QNN_OP_TRANSPOSE) &&
+      SameEncoding(*before->inputs[0], *tensor)) {
     view.tensor = before->inputs[0];
     const std::vector<uint32_t> dense = DenseStrides(view.tensor->shape);
     const std::vector<int64_t> perm = before->Ints("perm");
@@ -153,6 +156,8 @@ struct Found {
   View q, k, v, mask;
   Choice choice;  // in place of a mask
   float scale = 1;
+  // In fixed point: what they are stored in.
+  const Tensor *scores = nullptr, *weights = nullptr;
   // The type in which scores and weights are stored: where it is no FLOAT_32, they are rounded.
   Qnn_DataType_t type = QNN_DATATYPE_FLOAT_32;
   bool mask_is_computed() const { return mask.tensor != nullptr && !mask.tensor->is_static(); }
@@ -264,6 +269,7 @@ std::optional<Found> Match(const NodeGraph& graph, const Node& last, Qnn_DataTyp
   }
   Found found;
   const Qnn_DataType_t own = last.outputs[0]->dtype;
+  if (!IsFloat(own)) return std::nullopt;
   // BFLOAT_16 is a choice of this runtime's, which rounds less where it can.
   if (own != QNN_DATATYPE_FLOAT_32 || stored == QNN_DATATYPE_FLOAT_16)
     found.type = own == QNN_DATATYPE_FLOAT_32 ? stored : own;
@@ -293,6 +299,61 @@ std::optional<Found> Match(const NodeGraph& graph, const Node& last, Qnn_DataTyp
   return found;
 }
 
+// 8 or 16 bits with one scale.
+bool HasOneScale(const Tensor& t) {
+  return IsFixed(t.dtype) && ElementSize(t.dtype) <= 2 && t.quantization.per_tensor() &&
+         t.quantization.scales.size() == 1 && t.quantization.bitwidth == 0;
+}
+
+bool RoundsInFloat(const Tensor& t) {
+  const FixedRange range = RangeOf(t.dtype, 0);
+  return fixed::Encoder::Takes(t.quantization.scales[0], t.quantization.offsets[0], range.low,
+                               range.high);
+}
+
+// The same in fixed point, where scores are neither scaled nor masked by nodes of their own, each
+// of which would round in a way of its own.
+std::optional<Found> MatchFixed(const NodeGraph& graph, const Node& last) {
+  if (!IsPlain(last, QNN_OP_MAT_MUL) || !HasOneScale(*last.outputs[0]) || last.HasInput(2) ||
+      last.Bool("transpose_in0") || last.inputs[1]->is_static()) {
+    return std::nullopt;
+  }
+  Found found;
+  const int at = PrivateNode(graph, last.inputs[0], QNN_OP_SOFTMAX);
+  if (at < 0) return std::nullopt;
+  const Node& softmax = graph.nodes[static_cast<size_t>(at)];
+  const int64_t rank = static_cast<int64_t>(softmax.inputs[0]->shape.size());
+  const int64_t axis = softmax.Int("axis");
+  const int product_at = PrivateNode(graph, softmax.inputs[0], QNN_OP_MAT_MUL);
+  if (rank > 4 || (axis != rank - 1 && axis != -1) || product_at < 0) return std::nullopt;
+  const Node& product = graph.nodes[static_cast<size_t>(product_at)];
+  if (product.HasInput(2) || product.inputs[0]->is_static() || product.inputs[1]->is_static()) {
+    return std::nullopt;
+  }
+  const auto q = Seen(graph, product.inputs[0], product.Bool("transpose_in0"));
+  const auto k = Seen(graph, product.inputs[1], !product.Bool("transpose_in1"));
+  const auto v = Seen(graph, last.inputs[1], last.Bool("transpose_in1"));
+  if (!q || !k || !v) return std::nullopt;
+  found.nodes = {static_cast<size_t>(at), static_cast<size_t>(product_at)};
+  found.q = *q;
+  found.k = *k;
+  found.v = *v;
+  found.scale = softmax.Float("beta");
+  found.scores = softmax.inputs[0];
+  found.weights = last.inputs[0];
+  for (const Tensor* t : {q->tensor, k->tensor, v->tensor, found.scores, found.weights}) {
+    if (!HasOneScale(*t)) return std::nullopt;
+  }
+  if (!RoundsInFloat(*found.scores) || !RoundsInFloat(*found.weights)) return std::nullopt;
+  return found;
+}
+
+void SetType(Node* node, const std::string& what, const Tensor& type) {
+  node->params.push_back({what + "_type", int64_t{type.dtype}});
+  node->params.push_back({what + "_scale", double{type.quantization.scales[0]}});
+  node->params.push_back({what + "_offset", int64_t{type.quantization.offsets[0]}});
+}
+
 bool IsOneFor(uint32_t own, uint32_t all) { return own == all || own == 1; }
 
 void SetWords(Node* node, const char* name, const std::vector<int64_t>& values) {
@@ -318,6 +379,7 @@ Status FuseAttention(NodeGraph* graph, const FloatStorage& floats, int* changes)
   std::map<std::tuple<const void*, bool, float>, const Tensor*> masks;
   for (size_t i = 0; i < graph->nodes.size(); ++i) {
     std::optional<Found> found = Match(*graph, graph->nodes[i], floats.type);
+    if (!found) found = MatchFixed(*graph, graph->nodes[i]);
     if (!found) continue;
     const Tensor* out = graph->nodes[i].outputs[0];
     if (out->shape.size() > 4) continue;
@@ -351,7 +413,8 @@ Status FuseAttention(NodeGraph* graph, const FloatStorage& floats, int* changes)
     // What transposes the result writes in its stead, where rows stay rows.
     size_t at = i;
     const int reader = Reader(*graph, out, i + 1);
-    if (reader >= 0 && IsPlain(graph->nodes[static_cast<size_t>(reader)], QNN_OP_TRANSPOSE)) {
+    if (reader >= 0 && IsPlain(graph->nodes[static_cast<size_t>(reader)], QNN_OP_TRANSPOSE) &&
+        SameEncoding(*out, *graph->nodes[static_cast<size_t>(reader)].outputs[0])) {
       const Node& transpose = graph->nodes[static_cast<size_t>(reader)];
       const std::vector<int64_t> perm = transpose.Ints("perm");
       if (perm.back() + 1 == static_cast<int64_t>(perm.size())) {
@@ -379,6 +442,10 @@ Status FuseAttention(NodeGraph* graph, const FloatStorage& floats, int* changes)
     node.params.push_back({"scale", double{found->scale}});
     node.params.push_back({"rounds", int64_t{found->type}});
     node.params.push_back({"rounds_read", int64_t{0}});
+    if (found->scores != nullptr) {
+      SetType(&node, "score", *found->scores);
+      SetType(&node, "weight", *found->weights);
+    }
     SetWords(&node, "dims", {dims.begin(), dims.end()});
     SetWords(&node, "strides", {strides.begin(), strides.end()});
     for (size_t n : found->nodes) {

@@ -51,6 +51,14 @@ struct Encoder {
     return bias - magic;
   }
 
+  // What a Decoder makes of the code.
+  template <bool fma, bool finite = false>
+  QNNRT_INLINE float Real(float x) const {
+    if constexpr (!finite) x = x == x ? x : 0.0f;
+    x = std::min(std::max(x, least), most);
+    return scale * ((Quotient<fma>(x) + kMagic) - kMagic);
+  }
+
   template <typename T, bool fma, bool finite = false>
   QNNRT_INLINE T Code(float x) const {
     if constexpr (!finite) x = x == x ? x : 0.0f;

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
+#include <string>
 
+#include "ops/fixed/arithmetic.h"
 #include "ops/gemm.h"
 #include "ops/isa.h"
 #include "ops/rules.h"
@@ -111,10 +114,80 @@ MatrixView Widened(const Floats& from, const void* data, size_t at, size_t rows,
   return across ? MatrixView{to, 1, columns} : MatrixView{to, columns, 1};
 }
 
+// Scores as they are stored, times beta; their maximum.
+template <bool fma>
+struct RoundScores {
+  static QNNRT_INLINE float Run(float* s, size_t n, const fixed::Encoder& encoder, float beta) {
+    const fixed::Encoder e = encoder;
+    float top = -std::numeric_limits<float>::infinity();
+    QNNRT_SIMD_REDUCE(reduction(max : top))
+    for (size_t i = 0; i < n; ++i) {
+      s[i] = beta * e.Real<fma>(s[i]);
+      top = s[i] > top ? s[i] : top;
+    }
+    return top;
+  }
+};
+
+struct ExponentialsBelow {
+  static QNNRT_INLINE float Run(float* s, size_t n, float top) {
+    float sum = 0;
+    QNNRT_SIMD_REDUCE(reduction(+ : sum))
+    for (size_t i = 0; i < n; ++i) {
+      s[i] = vmath::ExpBelow(s[i] - top);
+      sum += s[i];
+    }
+    return sum;
+  }
+};
+
+template <bool fma>
+struct RoundWeights {
+  static QNNRT_INLINE void Run(float* s, size_t n, const fixed::Encoder& encoder, float factor) {
+    const fixed::Encoder e = encoder;
+    QNNRT_SIMD
+    for (size_t i = 0; i < n; ++i) s[i] = e.Real<fma, true>(s[i] * factor);
+  }
+};
+
+// What the nodes of a graph in fixed point store between the products: numbers are rounded to it
+// as they lie, in float.
+class FixedSteps {
+ public:
+  static std::optional<FixedSteps> Of(const Node& node, float beta) {
+    if (!IsFixed(node.inputs[0]->dtype)) return std::nullopt;
+    return FixedSteps(Steps(node, "score"), Steps(node, "weight"), beta);
+  }
+
+  // A row of products as weights.
+  void Weigh(float* s, size_t n) const {
+    const float sum = exponentials_(s, n, scores_loop_(s, n, scores_, beta_));
+    weights_loop_(s, n, weights_, 1.0f / sum);
+  }
+
+ private:
+  FixedSteps(const fixed::Encoder& scores, const fixed::Encoder& weights, float beta)
+      : scores_(scores), weights_(weights), beta_(beta) {}
+
+  static fixed::Encoder Steps(const Node& node, const std::string& what) {
+    const Qnn_DataType_t type = static_cast<Qnn_DataType_t>(node.Int((what + "_type").c_str()));
+    const FixedRange range = RangeOf(type, 0);
+    return {node.Float((what + "_scale").c_str()),
+            static_cast<int32_t>(node.Int((what + "_offset").c_str())), range.low, range.high};
+  }
+
+  fixed::Encoder scores_, weights_;
+  float beta_;
+  decltype(&RoundScores<true>::Run) scores_loop_ = fixed::PickFma<RoundScores>();
+  decltype(&RoundWeights<true>::Run) weights_loop_ = fixed::PickFma<RoundWeights>();
+  decltype(&ExponentialsBelow::Run) exponentials_ = PickIsa<ExponentialsBelow>();
+};
+
 class Attention final : public Kernel {
  public:
   Attention(const Node& node, const Geometry& g, int threads)
       : g_(g),
+        fixed_(FixedSteps::Of(node, g.scale)),
         q_(*node.inputs[0]),
         out_(*node.outputs[0]),
         k_(*node.inputs[1], g.rounds_keys),
@@ -185,7 +258,7 @@ class Attention final : public Kernel {
     const size_t rows = std::min(block_, g_.rows - first);
     float *scores = slot, *queries = slot + block_ * pitch_;
     const size_t q = g_.At(g_.q, head) + first * g_.q[2];
-    const float scale = g_.rounds == nullptr ? g_.scale : 1.0f;
+    const float scale = g_.rounds == nullptr && !fixed_ ? g_.scale : 1.0f;
     for (size_t r = 0; r < rows; ++r) {
       float* to = queries + r * g_.depth;
       const MatrixView from =
@@ -218,6 +291,11 @@ class Attention final : public Kernel {
     if (mask != nullptr) mask += g_.At(g_.mask, head) + first * g_.mask[2];
     float sums[kMostTiles * kMaxTileRows];
     for (size_t r = 0; r < rows; ++r) {
+      if (fixed_) {
+        fixed_->Weigh(scores + r * pitch_, seen);
+        sums[r] = 1.0f;
+        continue;
+      }
       sums[r] = AttentionWeights(g_, exponentials_, scores + r * pitch_,
                                  mask == nullptr ? nullptr : mask + r * g_.mask[2], seen);
     }
@@ -227,14 +305,14 @@ class Attention final : public Kernel {
     product(scores, pitch_, seen, values, g_.width, out, next);
     for (size_t r = 0; r < rows; ++r) {
       float* row = out + r * next;
-      Simd().scale(row, row, 1.0f / sums[r], g_.width);
+      if (sums[r] != 1.0f) Simd().scale(row, row, 1.0f / sums[r], g_.width);
       out_.Store(row, args.out[0], at + r * g_.out[2], g_.width);
     }
   }
 
   const Geometry g_;
-  const StoredFloats q_, out_;
-  const RoundedFloats k_, v_;
+  const std::optional<FixedSteps> fixed_;
+  const RoundedFloats q_, out_, k_, v_;
   const MaskFloats mask_;
   const ExponentialsFn exponentials_;
   size_t block_ = 1, blocks_ = 1;  // rows of a block, blocks of a head
@@ -250,6 +328,11 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options) {
     if (KernelPtr tiles = MakeTileAttention(node, g, options.threads)) return tiles;
   }
   if (KernelPtr rows = MakeRowAttention(node, g)) return rows;
+  return KernelPtr(new Attention(node, g, options.threads));
+}
+
+Result<KernelPtr> MakeFixed(const Node& node, const KernelOptions& options) {
+  QNNRT_ASSIGN_OR_RETURN(const Geometry g, Read(node));
   return KernelPtr(new Attention(node, g, options.threads));
 }
 
@@ -301,6 +384,10 @@ const float* MaskFloats::Read(const ExecArgs& args, float* scratch) const {
 }
 
 const float* RoundedFloats::Read(const void* data, size_t at, size_t count, float* buffer) const {
+  if (fixed_) {
+    fixed_->Read(data, at, count, buffer);
+    return buffer;
+  }
   if (rounds_ == nullptr) return stored_.Read(data, at, count, buffer);
   const float* from = static_cast<const float*>(data) + at;
   uint16_t rounded[kFloatBlock];
@@ -368,9 +455,16 @@ OpDef AttentionOp() {
                 {"dims", ParamSpec::kInts, Required()},
                 {"strides", ParamSpec::kInts, Required()},
                 {"rounds", ParamSpec::kInt, Default(static_cast<int>(QNN_DATATYPE_FLOAT_32))},
-                {"rounds_read", ParamSpec::kInt, Default(0)}};
+                {"rounds_read", ParamSpec::kInt, Default(0)},
+                {"score_type", ParamSpec::kInt, Default(0)},
+                {"score_scale", ParamSpec::kFloat, Default(1.0)},
+                {"score_offset", ParamSpec::kInt, Default(0)},
+                {"weight_type", ParamSpec::kInt, Default(0)},
+                {"weight_scale", ParamSpec::kFloat, Default(1.0)},
+                {"weight_offset", ParamSpec::kInt, Default(0)}};
   def.infer = Infer;
   def.portable = Make;
+  def.fixed = MakeFixed;
   def.flags = OpDef::kInternal | OpDef::kNativeHalf | OpDef::kSumsInside;
   def.sensitive_inputs = 1u << 3;  // exponents; 16 bits do not hold the largest float, either
   return def;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <optional>
 
+#include "ops/fixed/codec.h"
 #include "ops/op.h"
 #include "ops/stored_floats.h"
 
@@ -15,6 +17,9 @@ namespace qnnrt {
 //            mask [.., row, key] and out [.., row, width], in elements; 0 where one is for all
 //   rounds   the type in which the nodes that this one stands for store scores and weights
 //   rounds_read  1: keys, 2: values are rounded to it when they are read
+// In fixed point, without a mask:
+//   score_type, score_scale, score_offset    what the product of q and k is stored in, unscaled
+//   weight_type, weight_scale, weight_offset and its softmax
 constexpr char kAttention[] = "Attention";
 OpDef AttentionOp();
 
@@ -57,19 +62,28 @@ class MaskFloats {
   size_t elements_ = 0;
 };
 
-// Keys or values, which may be rounded when they are read: a cache in FLOAT_32 on a device that has
-// none (graph/passes/lower_precision.cc).
+// Numbers of a tensor as floats. Keys or values may be rounded when they are read: a cache in
+// FLOAT_32 on a device that has none (graph/passes/lower_precision.cc).
 class RoundedFloats {
  public:
-  RoundedFloats(const Tensor& tensor, const NarrowFloat* rounds)
-      : stored_(tensor), rounds_(stored_.narrow() ? nullptr : rounds) {}
-  bool narrow() const { return stored_.narrow() || rounds_ != nullptr; }
-  // As StoredFloats::Read.
+  explicit RoundedFloats(const Tensor& tensor, const NarrowFloat* rounds = nullptr)
+      : stored_(tensor), rounds_(stored_.narrow() ? nullptr : rounds) {
+    if (IsFixed(tensor.dtype)) fixed_.emplace(tensor);
+  }
+  bool narrow() const { return stored_.narrow() || rounds_ != nullptr || fixed_; }
+  // As those of StoredFloats.
   const float* Read(const void* data, size_t at, size_t count, float* buffer) const;
+  float* Place(void* data, size_t at, float* buffer) const {
+    return narrow() ? buffer : stored_.Place(data, at, buffer);
+  }
+  void Store(const float* placed, void* data, size_t at, size_t count) const {
+    fixed_ ? fixed_->Write(placed, data, at, count) : stored_.Store(placed, data, at, count);
+  }
 
  private:
   const StoredFloats stored_;
   const NarrowFloat* const rounds_;
+  std::optional<Codec> fixed_;
 };
 
 // s = exp(s + mask - their maximum), 0 where that is no normal number, which the sum, 1 or more,

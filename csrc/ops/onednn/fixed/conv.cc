@@ -12,11 +12,11 @@ namespace qnnrt::onednn {
 namespace {
 
 // Multiply-adds below which converting to floats and back is done before oneDNN has started.
-constexpr double kLeastWork = 4000;
+constexpr double kLeastConvWork = 4000;
 // A copy with so much padding is not worth its memory.
 constexpr double kMostPadding = 64;
 // Sums of more products might not fit 32 bits.
-constexpr double kMostProducts = 65536;
+constexpr double kMostConvProducts = 65536;
 
 ChannelOrder OrderOf(const ConvShape& c, const Tensor& weights) {
   ChannelOrder order;
@@ -77,11 +77,11 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   const Tensor& out = *node.outputs[0];
   if (!Suits(node)) return KernelPtr();
   std::optional<ConvShape> c = ReadConvShape(node, transposed);
-  if (!c || c->work < kLeastWork || !IsExact(node, *c)) return KernelPtr();
+  if (!c || c->work < kLeastConvWork || !IsExact(node, *c)) return KernelPtr();
   const ChannelOrder order = OrderOf(*c, weights);
   const std::optional<SignedWeights> as_signed = AsSigned(weights, order);
   const double products = static_cast<double>(weights.elements()) / static_cast<double>(c->cout);
-  if (!as_signed || products > kMostProducts ||
+  if (!as_signed || products > kMostConvProducts ||
       !StepsFitFloats(node, as_signed->scales, products)) {
     return KernelPtr();
   }

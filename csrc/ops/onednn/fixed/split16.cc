@@ -17,6 +17,7 @@
 #include "ops/onednn/fixed/split16_loops.h"
 #include "ops/onednn/fixed/split16_product.h"
 #include "ops/onednn/fixed/split16_tile.h"
+#include "ops/onednn/fixed/word_channels.h"
 #include "ops/own_tiles.h"
 #include "ops/rules.h"
 #include "ops/weights.h"
@@ -28,6 +29,8 @@ namespace {
 // in float, with one plane and with two; and for how many the sum of bytes times weights fits 32
 // bits in any case.
 constexpr int64_t kLeastBytes = 32, kLeastSplit = 64, kMostDepth = 65000;
+// The same for two planes in vectors, whose sums do not go to memory.
+constexpr int64_t kLeastWords = 12;
 constexpr double kLeastProduct = 2e5, kLeastConv = 1e6;  // multiply-adds
 // 32-bit sums of a tile: they stay in the cache of one core. Fewer pixels would have the weights
 // read too often.
@@ -342,8 +345,18 @@ Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, 
   s.planes = IsWide(in) ? 2 : 1;
   s.bytes = s.planes == 2 ? dnnl_u8 : WholeEncoding8(in);
   const int32_t zero = -PlainOffset(in);
+  if (TakesWordChannels(node, s, *as_signed, -zero)) {
+    Node shifted = node;
+    QNNRT_ASSIGN_OR_RETURN(const std::unique_ptr<Tensor> signed_weights,
+                           Shifted(weights, s.order, *as_signed));
+    shifted.inputs[1] = signed_weights.get();
+    QNNRT_ASSIGN_OR_RETURN(const Joining joining, JoiningOf(shifted, options, s, *as_signed));
+    return MakeWordChannels(shifted, options, s, *as_signed, -zero, joining);
+  }
+  if (node.type != "Conv2d" && !s.product) return KernelPtr();
   const FixedRange zeros = s.planes == 2 ? FixedRange{0, 65535} : RangeOf(in.dtype, 0);
-  const int64_t least_depth = s.planes == 2 ? kLeastSplit : kLeastBytes;
+  const bool words = TakesWords(s) && !as_signed->has_rest();
+  const int64_t least_depth = words ? kLeastWords : s.planes == 2 ? kLeastSplit : kLeastBytes;
   const double least_work = s.product ? kLeastProduct : kLeastConv;
   if (s.depth() < least_depth || s.depth() > kMostDepth || work < least_work ||
       (s.padded && (zero < zeros.low || zero > zeros.high))) {
@@ -353,7 +366,7 @@ Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, 
   QNNRT_ASSIGN_OR_RETURN(const std::unique_ptr<Tensor> signed_weights,
                          Shifted(weights, s.order, *as_signed));
   shifted.inputs[1] = signed_weights.get();
-  if (TakesWords(s) && !as_signed->has_rest()) {
+  if (words) {
     QNNRT_ASSIGN_OR_RETURN(Joining joining, JoiningOf(shifted, options, s, *as_signed));
     return MakeWordProduct(shifted, options, s, *signed_weights, std::move(joining));
   }

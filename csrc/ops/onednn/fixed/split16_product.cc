@@ -3,6 +3,7 @@
 #ifdef QNNRT_ONEDNN_HEADERS
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -19,6 +20,8 @@ constexpr size_t kBlockOfPlanes =
 constexpr size_t kRowsOfThread = 24;
 constexpr double kWorthThreads = 4e6;  // multiply-adds, below which threads are not worth waking
 constexpr int64_t kLeastRows = 16;     // fewer read the weights too often for what they compute
+// Weights that stay in L1 while rows pass, which stay there too.
+constexpr size_t kFewWeights = 16 * 1024, kBlockOfFew = 24 * 1024;
 
 int64_t RowsOf(const Shape16& s) { return s.images * s.out_rows * s.out_width; }
 
@@ -37,13 +40,18 @@ class WordProduct final : public Kernel {
     g_.out_bytes = out.bytes() / out.elements();
     const size_t threads = static_cast<size_t>(std::max(options.threads, 1));
     const double work = static_cast<double>(rows_) * static_cast<double>(g_.n * g_.k);
-    const size_t most = std::max(kBlockOfPlanes / WordGemmScratch(1, g_.k), kRowsOfThread);
+    const size_t block = PackedWordBytes(g_.k, g_.n) <= kFewWeights ? kBlockOfFew : kBlockOfPlanes;
+    const size_t most = std::max(block / WordGemmScratch(1, g_.k), kRowsOfThread);
     blocks_ = (rows_ + most - 1) / most;
     if (rows_ >= threads * kRowsOfThread && work >= kWorthThreads) {
       blocks_ = (blocks_ + threads - 1) / threads * threads;
       slots_ = threads;
     }
     own_scratch_ = ScratchRoom(WordGemmScratch((rows_ + blocks_ - 1) / blocks_, g_.k));
+    if (g_.out_bytes == 2) {
+      joins_.emplace(constants, constants + g_.n, g_.n, 65535.0 * 128 * static_cast<double>(g_.k),
+                     [](size_t c) { return c; });
+    }
   }
 
   Status Pack(const Shape16& s, const Tensor& weights, const KernelOptions& options) {
@@ -68,6 +76,7 @@ class WordProduct final : public Kernel {
     WordGemm g = g_;
     g.a = static_cast<const uint16_t*>(args.in[0]);
     g.out = args.out[0];
+    g.joins = joins_ ? &*joins_ : nullptr;
     const auto run = [&](size_t i, size_t slot, const Threads& threads) {
       const size_t first = i * rows_ / blocks_, end = (i + 1) * rows_ / blocks_;
       RunWordGemm(g, first, end - first, static_cast<char*>(args.scratch) + slot * own_scratch_,
@@ -86,11 +95,14 @@ class WordProduct final : public Kernel {
   size_t ScratchBytes() const override { return slots_ * own_scratch_; }
   bool ReadsInput(size_t i) const override { return i == 0; }
   const char* Name() const override { return "vectors on bytes"; }
-  size_t WeightBytes() const override { return packed_->size() + joining_.constants->size(); }
+  size_t WeightBytes() const override {
+    return packed_->size() + joining_.constants->size() + (joins_ ? joins_->bytes() : 0);
+  }
 
  private:
   const Joining joining_;
   SharedBytes packed_;
+  std::optional<WordJoins> joins_;
   WordGemm g_{};
   const size_t rows_;
   size_t blocks_ = 1, slots_ = 1, own_scratch_ = 0;

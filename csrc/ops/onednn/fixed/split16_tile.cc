@@ -60,7 +60,7 @@ std::optional<Shape16> ReadProduct16(const Node& node) {
 }  // namespace
 
 Result<std::optional<Shape16>> ReadShape16(const Node& node) {
-  if (node.type == "Conv2d") return ReadConv16(node);
+  if (node.type == "Conv2d" || node.type == "DepthWiseConv2d") return ReadConv16(node);
   if (node.type == "FullyConnected" || node.type == "MatMul") return ReadProduct16(node);
   return std::optional<Shape16>();
 }

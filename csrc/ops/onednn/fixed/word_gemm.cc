@@ -1,24 +1,18 @@
 #include "ops/onednn/fixed/word_gemm.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "ops/isa.h"
+#include "ops/onednn/fixed/word_vectors.h"
 #include "ops/op.h"
 #include "ops/tiles.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 namespace qnnrt::onednn {
 
 #if defined(__x86_64__)
 
 namespace {
-
-#define QNNRT_VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")))
 
 constexpr size_t kVector = 16;               // columns in a register
 constexpr size_t kColumns = 2 * kVector;     // of a panel of B
@@ -28,42 +22,56 @@ constexpr size_t kRows = 6;                  // of results in registers, with tw
 constexpr size_t kWorthwhile = 1024 * 1024;  // products worth a thread
 constexpr size_t kGrain = 32 * 1024;         // numbers to take apart worth a thread
 
+constexpr size_t kSplit = 32;                // numbers taken apart at a time
+constexpr __mmask32 kAll32 = ~__mmask32{0};  // (word_vectors.h says why)
+
 size_t RoundedUp(size_t count, size_t to) { return (count + to - 1) / to * to; }
 
 // Bytes from a plane's row to the next one: an odd number of lines, so that the rows of a tile lie
 // in different sets of L1.
+// begin.
 size_t RowBytes(size_t k) { return RoundedUp(k, kLine) / kLine / 2 * 2 * kLine + kLine; }
 
-// The high bytes of a row of A and then its low ones, `step` behind them.
-struct SplitRow {
-  static QNNRT_INLINE void Run(const uint16_t* in, uint8_t* high, size_t n, size_t step,
-                               uint16_t flip) {
-    QNNRT_SIMD
-    for (size_t i = 0; i < n; ++i) {
-      const uint16_t x = in[i] ^ flip;
-      high[i] = static_cast<uint8_t>(x >> 8);
-      high[step + i] = static_cast<uint8_t>(x);
-    }
+// The high bytes of n numbers, and the low ones `step` behind them. What follows up to the next
+// kSplit is written, too.
+QNNRT_VNNI QNNRT_INLINE void SplitWords(const uint16_t* in, uint8_t* high, size_t n, size_t step,
+                                        __m512i flips) {
+  for (size_t i = 0; i < n; i += kSplit) {
+    const size_t left = n - i;
+    const __m512i x = left >= kSplit ? _mm512_loadu_si512(in + i)
+                                     : _mm512_maskz_loadu_epi16((__mmask32{1} << left) - 1, in + i);
+    const __m512i words = _mm512_xor_si512(x, flips);
+    const __m256i highs = _mm512_maskz_cvtepi16_epi8(kAll32, _mm512_srli_epi16(words, 8));
+    const __m256i lows = _mm512_maskz_cvtepi16_epi8(kAll32, words);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(high + i), highs);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(high + step + i), lows);
   }
-};
+}
+
+QNNRT_VNNI void SplitRows(const WordGemm& g, size_t first, size_t rows, uint8_t* high,
+                          size_t step) {
+  const __m512i flips = _mm512_set1_epi16(static_cast<int16_t>(g.flip));
+  for (size_t r = first; r < first + rows; ++r, high += 2 * step) {
+    SplitWords(g.a + r * g.k, high, g.k, step, flips);
+  }
+}
 
 // Sums of a row's high bytes and of its low ones.
 struct RowSums {
   int32_t high[kColumns], low[kColumns];
 };
 
-// Rows of a tile, put together and rounded, to `out`.
-template <typename T>
+// Rows of a tile, put together and rounded, to `out`, of 8 bits.
 struct JoinRows {
   static QNNRT_INLINE void Run(const RowSums* sums, size_t rows, size_t columns, size_t column,
                                const WordGemm& g, void* out) {
     const Requantize to = g.to;
     const double *constants = g.constants + column, *factors = g.factors + column;
-    T* codes = static_cast<T*>(out);
+    uint8_t* codes = static_cast<uint8_t*>(out);
     for (size_t r = 0; r < rows; ++r, codes += g.n) {
       const Sums of{sums[r].high, sums[r].low};
       const auto join = [&](size_t i) {
-        codes[i] = Rounded<T>((Whole<true>(of, i) + constants[i]) * factors[i], to);
+        codes[i] = Rounded<uint8_t>((Whole<true>(of, i) + constants[i]) * factors[i], to);
       };
       if (columns == kColumns) {
         QNNRT_SIMD
@@ -79,6 +87,54 @@ struct JoinRows {
     }
   }
 };
+
+// The same of 16 bits. kFit: whole sums fit 32 bits.
+template <bool kFit, bool kFractions, bool kFar>
+QNNRT_VNNI void JoinWords(const RowSums* sums, size_t rows, size_t columns, size_t column,
+                          const WordGemm& g, void* out) {
+  const WordCodes<kFractions, kFar> join(g.to);
+  const WordJoin& joining = g.joins->blocks()[column / kColumns];
+  const __m512i order = _mm512_set_epi64(7, 5, 3, 1, 6, 4, 2, 0);
+  const __mmask32 mask = columns < kColumns ? (__mmask32{1} << columns) - 1 : kAll32;
+  uint16_t* codes = static_cast<uint16_t*>(out);
+  for (size_t r = 0; r < rows; ++r, codes += g.n) {
+    __m512i parts[2];
+    parts[1] = _mm512_setzero_si512();
+    const size_t vectors = columns > kVector ? 2 : 1;
+    for (size_t v = 0; v < vectors; ++v) {
+      const __m512i high = _mm512_load_si512(sums[r].high + v * kVector);
+      const __m512i low = _mm512_load_si512(sums[r].low + v * kVector);
+      const double *fractions = joining.fractions + v * kVector,
+                   *factors = joining.factors + v * kVector;
+      if constexpr (kFit) {
+        const __m512i start = _mm512_load_si512(joining.start + v * kVector);
+        const __m512i whole = _mm512_add_epi32(_mm512_maskz_slli_epi32(kAll16, high, 8),
+                                               _mm512_add_epi32(low, start));
+        parts[v] = join.Sixteen(whole, fractions, factors);
+      } else {
+        parts[v] = join.Sixteen(high, low, fractions, factors);
+      }
+    }
+    const __m512i mixed = join.Packed(parts[0], parts[1]);  // by quarters
+    const __m512i row = _mm512_maskz_permutexvar_epi64(kAll8, order, mixed);
+    if (columns == kColumns) {
+      _mm512_storeu_si512(codes, row);
+    } else {
+      _mm512_mask_storeu_epi16(codes, mask, row);
+    }
+  }
+}
+
+using JoinFn = void (*)(const RowSums*, size_t, size_t, size_t, const WordGemm&, void*);
+JoinFn PickJoin(const WordGemm& g) {
+  static const JoinFn bytes = PickIsa<JoinRows>();
+  if (g.out_bytes == 1) return bytes;
+  const bool fractions = g.joins->fractions(), far = g.joins->far();
+  if (g.joins->fit()) {
+    return fractions || far ? JoinWords<true, true, true> : JoinWords<true, false, false>;
+  }
+  return far ? JoinWords<false, true, true> : JoinWords<false, true, false>;
+}
 
 // Some rows of A times a panel.
 struct Part {
@@ -150,11 +206,7 @@ constexpr MultiplyFn kMultiply[kRows] = {Multiply<1, kV>, Multiply<2, kV>, Multi
 
 }  // namespace
 
-bool HasWordGemm() {
-  static const bool has = CpuIsa() == Isa::kAvx512 && std::getenv("QNNRT_ISA") == nullptr &&
-                          __builtin_cpu_supports("avx512vnni") && !HasTiles();
-  return has;
-}
+bool HasWordGemm() { return HasWordVectors() && !HasTiles(); }
 
 size_t PackedWordBytes(size_t k, size_t n) { return RoundedUp(k, kDepth) * RoundedUp(n, kColumns); }
 
@@ -173,18 +225,12 @@ size_t WordGemmScratch(size_t rows, size_t k) { return 2 * rows * RowBytes(k); }
 
 void RunWordGemm(const WordGemm& g, size_t first, size_t rows, void* scratch,
                  const Threads& threads) {
-  static const auto split = PickIsa<SplitRow>();
-  static const auto join16 = PickIsa<JoinRows<uint16_t>>(), join8 = PickIsa<JoinRows<uint8_t>>();
-  const auto join = g.out_bytes == 2 ? join16 : join8;
+  const JoinFn join = PickJoin(g);
   uint8_t* const planes = static_cast<uint8_t*>(scratch);
-  const size_t step = RowBytes(g.k), padding = RoundedUp(g.k, kDepth) - g.k;
+  const size_t step = RowBytes(g.k);
   threads.For(rows, 1 + kGrain / g.k, [&](size_t begin, size_t end) {
-    for (size_t r = begin; r < end; ++r) {
-      uint8_t* high = planes + 2 * r * step;
-      split(g.a + (first + r) * g.k, high, g.k, step, g.flip);
-      std::memset(high + g.k, 0, padding);  // the weights there are 0
-      std::memset(high + step + g.k, 0, padding);
-    }
+    // (The weights behind the last number are 0.)
+    SplitRows(g, first + begin, end - begin, planes + 2 * begin * step, step);
   });
   const size_t panels = (g.n + kColumns - 1) / kColumns, groups = (g.k + kDepth - 1) / kDepth;
   // All tiles together fetch the next panel: the first one would wait for each line of it else.

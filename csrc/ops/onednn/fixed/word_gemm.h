@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "ops/onednn/fixed/split16_loops.h"
+#include "ops/onednn/fixed/word_vectors.h"
 #include "support/threads.h"
 
 namespace qnnrt::onednn {
@@ -31,11 +32,13 @@ struct WordGemm {
   uint16_t flip;         // 0x8000: A is signed, and the constants are for numbers 32768 higher
   const int8_t* packed;  // PackWordWeights
   const double *constants, *factors;
+  const WordJoins* joins;  // the same for codes of 16 bits
   Requantize to;
   void* out;         // codes
   size_t out_bytes;  // of a code, 1 or 2
 };
-size_t WordGemmScratch(size_t rows, size_t k);  // bytes, on a boundary of 64
+// Bytes, on a boundary of 64.
+size_t WordGemmScratch(size_t rows, size_t k);
 // Rows [first, first + rows) of the result; `threads` share its columns.
 void RunWordGemm(const WordGemm& g, size_t first, size_t rows, void* scratch,
                  const Threads& threads);
