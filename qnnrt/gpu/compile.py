@@ -64,7 +64,7 @@ def launches_of(ir: Ir, target: Target) -> list[tuple[Node, Launch]]:
         launches = join_images(launches)
         if simt(target):  # a CPU's driver starts kernels in a microsecond
             widest = int(target.device.raw.max_work_group_size)
-            launches = run_together(launches, widest)
+            launches = run_together(launches, widest, target.device.nests)
     noting = itertools.count()
     return [(node, _numbered(launch, noting)) for node, launch in launches]
 

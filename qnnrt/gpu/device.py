@@ -58,6 +58,8 @@ class Device:
         tensor_cores: it has the instructions of mma.cl: NVIDIA's from compute capability 8.0 on.
         overlaps: sub-buffers that overlap cost nothing when kernels are started. NVIDIA's driver
             (580) looks through them all, which took up to half a millisecond a kernel.
+        nests: kernels may call kernels that have local memory, which OpenCL C leaves to the
+            implementation: seen with NVIDIA's and PoCL's; oclgrind cannot.
         records: lists of kernels can be recorded (cl_khr_command_buffer).
         imports: extensions by which it takes memory with an fd.
         raw: the ``pyopencl.Device``.
@@ -73,6 +75,7 @@ class Device:
     half: bool
     tensor_cores: bool
     overlaps: bool
+    nests: bool
     records: bool
     imports: tuple[str, ...]
     raw: Any
@@ -84,8 +87,10 @@ class Device:
     def of(cls, raw: Any) -> Device:
         """A pyopencl device, described."""
         extensions = raw.extensions.split()
+        platform = raw.platform.name.strip()
+        nvidia = "nvidia" in platform.lower()
         return cls(
-            platform=raw.platform.name.strip(),
+            platform=platform,
             name=raw.name.strip(),
             version=raw.version.strip(),
             driver=raw.driver_version.strip(),
@@ -94,7 +99,8 @@ class Device:
             alignment=max(raw.mem_base_addr_align // 8, 128),
             half="cl_khr_fp16" in extensions,
             tensor_cores=_has_tensor_cores(raw, extensions),
-            overlaps="nvidia" not in raw.platform.name.lower(),
+            overlaps=not nvidia,
+            nests=nvidia or platform == "Portable Computing Language",
             records="cl_khr_command_buffer" in extensions,
             imports=tuple(e for e in _IMPORTS if e in extensions),
             raw=raw,

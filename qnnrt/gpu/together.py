@@ -17,8 +17,8 @@ __all__ = ["each_kernel", "run_together", "source_of_parts"]
 
 Launches: TypeAlias = list[tuple[Node, Launch]]
 
-#: Kernels with barriers, to which all work items of a group have to come: they need a group of
-#: exactly their own size.
+#: Kernels with barriers and local memory: all work items of a group have to come to them, so they
+#: need a group of exactly their own size.
 _MEET: Final = frozenset({"arg", "move", "norm", "pool", "reduce", "scan", "softmax"})
 #: Kernels whose work items are independent.
 _FREE: Final = frozenset(
@@ -61,21 +61,23 @@ def each_kernel(launches: Iterable[tuple[Node, Launch]]) -> Iterator[tuple[Node,
             yield node, launch
 
 
-def run_together(launches: Launches, widest: int) -> Launches:
+def run_together(launches: Launches, widest: int, nests: bool) -> Launches:
     """The same with one launch for kernels that can run one after the other in one work group.
 
     Args:
         widest: work items that a group may have.
+        nests: whether the device's kernels may call those that have local memory.
     """
     widest = min(widest, _MOST_ITEMS)
+    files = _MEET | _FREE if nests else _FREE
     found: Launches = []
-    run = _Run(widest)
+    run = _Run(widest, files)
     for node, launch in launches:
         if run.takes(launch):
             run.add(node, launch)
             continue
         found += run.launches()
-        run = _Run(widest)
+        run = _Run(widest, files)
         if run.takes(launch):
             run.add(node, launch)
         else:
@@ -84,11 +86,11 @@ def run_together(launches: Launches, widest: int) -> Launches:
 
 
 class _Run:
-    """Kernels that become one, of so many work items at most."""
+    """Kernels of these files that become one, of so many work items at most."""
 
-    def __init__(self, widest: int) -> None:
+    def __init__(self, widest: int, files: frozenset[str]) -> None:
         self.parts: Launches = []
-        self._widest = widest
+        self._widest, self._files = widest, files
         self._items = 0  # the most of a part
         self._exact = 0  # that a part with barriers has; 0: there is none
         self._args = 0
@@ -97,7 +99,7 @@ class _Run:
     def takes(self, launch: Launch) -> bool:
         """Whether it may be the next one."""
         items = math.prod(launch.total)
-        if launch.call is not None or launch.file not in _MEET | _FREE or items > self._widest:
+        if launch.call is not None or launch.file not in self._files or items > self._widest:
             return False
         if any(v.kind == "faults" or v.nbytes > _MOST_BYTES for v in _memories(launch)):
             return False

@@ -25,7 +25,12 @@ LENGTHS = (0, 1, 2, 3, 7, 8, 31, 32, 33, 255, 256, 257, 1021, 8191, 8193, 100_00
 
 def target(kind: str = "gpu", units: int = UNITS, group: int = 1024) -> Target:
     raw = SimpleNamespace(max_compute_units=units, max_work_group_size=group)
-    return Target(Device("p", "d", "v", "1", kind, False, 128, True, False, True, False, (), raw))
+    device = Device(
+        platform="p", name="d", version="v", driver="1", kind=kind, shared=False, alignment=128,
+        half=True, tensor_cores=False, overlaps=True, nests=True, records=False, imports=(),
+        raw=raw,
+    )  # fmt: skip
+    return Target(device)
 
 
 def value(name: str, shape: tuple[int, ...], dtype: Any = np.float32) -> ir.Value:

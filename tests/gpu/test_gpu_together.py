@@ -33,8 +33,10 @@ def softmax(*shape: int) -> list[tuple[ir.Node, ir.Launch]]:
     return launches("Softmax", shape, axis=1, beta=1.0)
 
 
-def parts(given: list[tuple[ir.Node, ir.Launch]], widest: int = 1024) -> list[int]:
-    found = run_together(given, widest)
+def parts(
+    given: list[tuple[ir.Node, ir.Launch]], widest: int = 1024, nests: bool = True
+) -> list[int]:
+    found = run_together(given, widest, nests)
     assert [launch for _, launch in each_kernel(found)] == [launch for _, launch in given]
     return [len(launch.parts) or 1 for _, launch in found]
 
@@ -58,6 +60,11 @@ def test_kernels_with_more_to_do_are_alone() -> None:
     assert parts(small + launches("Relu", (1 << 11,)) + small) == [1, 1, 1]
 
 
+def test_local_memory_is_the_entry_s_where_a_device_knows_it_nowhere_else() -> None:
+    small, relu = softmax(4, 16), launches("Relu", (4, 16))
+    assert parts(small * 2 + relu * 3 + small, nests=False) == [1, 1, 3, 1]
+
+
 def test_what_notes_indices_is_alone() -> None:
     (node, launch), *_ = launches("Relu", (16,))
     noting = dataclasses.replace(launch, args=(*launch.args, ir.FAULTS, 0))
@@ -66,7 +73,7 @@ def test_what_notes_indices_is_alone() -> None:
 
 def test_equal_runs_have_one_program() -> None:
     """Names and memory are not in the text, and a part that comes twice is there once."""
-    (_, one), (_, other) = (run_together(softmax(4, 16) * 3, 1024)[0] for _ in range(2))
+    (_, one), (_, other) = (run_together(softmax(4, 16) * 3, 1024, True)[0] for _ in range(2))
     text = programs.source(one)
     assert text == programs.source(other)
     assert text.count("KERNEL(softmax_held)(__global") == 1
