@@ -30,7 +30,7 @@ F32 = np.float32
 #: QNN's operations, or their parameters hold pointers.
 LEFT = {
     "BROADCAST_ARGS", "BUCKETIZE", "DILATE", "DYNAMIC_UPDATE_SLICE", "FAKE_QUANT", "FILL", "RANGE",
-    "RANK", "REVERSE_SEQUENCE", "SHAPE", "STABLEHLO_PAD", "ZEROS_LIKE",
+    "RANK", "REVERSE_SEQUENCE", "SHAPE", "STABLEHLO_GATHER", "STABLEHLO_PAD", "ZEROS_LIKE",
 }  # fmt: skip
 #: Tensors whose size depends on data are refused by the runtime before it asks the delegate.
 DYNAMIC = {

@@ -76,6 +76,19 @@ Status Infer(const Node& node, std::vector<Shape>* outputs) {
   return {};
 }
 
+// e to the power of each less `top`, and their sum.
+struct ExponentialsBelow {
+  static QNNRT_INLINE float Run(float* s, size_t n, float top) {
+    float sum = 0;
+    QNNRT_SIMD_REDUCE(reduction(+ : sum))
+    for (size_t i = 0; i < n; ++i) {
+      s[i] = vmath::ExpBelow(s[i] - top);
+      sum += s[i];
+    }
+    return sum;
+  }
+};
+
 struct Exponentials {
   static QNNRT_INLINE float Run(float* s, const float* mask, size_t n) {
     if (mask != nullptr) {
@@ -85,13 +98,7 @@ struct Exponentials {
     float top = -std::numeric_limits<float>::infinity();
     QNNRT_SIMD_REDUCE(reduction(max : top))
     for (size_t i = 0; i < n; ++i) top = s[i] > top ? s[i] : top;
-    float sum = 0;
-    QNNRT_SIMD_REDUCE(reduction(+ : sum))
-    for (size_t i = 0; i < n; ++i) {
-      s[i] = vmath::ExpBelow(s[i] - top);
-      sum += s[i];
-    }
-    return sum;
+    return ExponentialsBelow::Run(s, n, top);
   }
 };
 
@@ -126,18 +133,6 @@ struct RoundScores {
       top = s[i] > top ? s[i] : top;
     }
     return top;
-  }
-};
-
-struct ExponentialsBelow {
-  static QNNRT_INLINE float Run(float* s, size_t n, float top) {
-    float sum = 0;
-    QNNRT_SIMD_REDUCE(reduction(+ : sum))
-    for (size_t i = 0; i < n; ++i) {
-      s[i] = vmath::ExpBelow(s[i] - top);
-      sum += s[i];
-    }
-    return sum;
   }
 };
 
