@@ -453,6 +453,8 @@ Status Graph::Install(Prepared* made, FunctionRef<void(const Staging*)> note) {
     const auto input = std::find(inputs_.begin(), inputs_.end(), outputs_[i]->updates);
     states.push_back({static_cast<size_t>(input - inputs_.begin()), inputs_.size() + i});
   }
+  std::unordered_set<const Tensor*> named;
+  for (const Node& node : plan->nodes()) named.insert(node.inputs.begin(), node.inputs.end());
   ProcessDomain::Share arena;
   std::vector<std::shared_ptr<const void>> weights;
   std::unique_ptr<Staging> staging;
@@ -490,8 +492,6 @@ Status Graph::Install(Prepared* made, FunctionRef<void(const Staging*)> note) {
   arena_share_ = std::move(arena);
   staging_ = std::move(staging);
   // Weights that were packed or folded exist twice until here: those that no step reads are freed.
-  std::unordered_set<const Tensor*> named;
-  for (const Node& node : plan_->nodes()) named.insert(node.inputs.begin(), node.inputs.end());
   for (Tensor& t : tensors_) {
     if (t.is_static() && !plan_->Reads(t.data.get())) t.data = nullptr;
     // Half as large as weights of 4 bits where passes have replaced those, and of no use any more.
