@@ -117,11 +117,13 @@ def test_it_is_one_step_that_rounds_as_the_nodes(
     exact = case.exact()
     assert np.ptp(exact.astype(np.int64)) > np.ptp([np.iinfo(dtype).min, np.iinfo(dtype).max]) / 8
     within(outputs["out"], exact, case.slack)
-    assert (outputs["out"] == exact).mean() > 0.97
+    rounded_apart = (outputs["out"] != exact).mean()
+    assert rounded_apart < 0.03
     apart, nodes = Attention(size, dtype, seen=True).run()
     assert nodes.count("MatMul") == 2
     within(outputs["out"], apart["out"], case.slack)
-    assert (outputs["out"] == apart["out"]).mean() > 0.99
+    # Sums of floats in another order, which lie no further from the exact ones.
+    assert rounded_apart < (apart["out"] != exact).mean() + 0.002
 
 
 def test_types_may_differ() -> None:
