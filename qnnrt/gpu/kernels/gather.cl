@@ -15,18 +15,7 @@
     from += (rest - next * n##k) * s##k; \
     rest = next;                         \
   }
-#define EVERY1(f) f(0)
-#define EVERY2(f) f(0) f(1)
-#define EVERY4(f) f(0) f(1) f(2) f(3)
-#define EVERY8(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
-#define EVERY_(n, f) EVERY##n(f)
-#define EVERY(n, f) EVERY_(n, f)
-
-static inline long KERNEL(index)(__global const INDEX* indices, int at, int size) {
-  const long i = (long)indices[at];
-  const long from_start = i < 0 ? i + size : i;
-  return from_start >= 0 && from_start < size ? from_start : -1;
-}
+#include "indices.cl"
 
 // Slices of `chunk` units along an axis of `size`
 #ifdef ONLY_GATHER
