@@ -115,9 +115,9 @@ Qnn_ErrorHandle_t Free(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_t profile_h
     uint32_t left = Memory::Get().registry().FreeContext(context.id);
     if (left > 0 && context.backend->log != nullptr) {
       context.backend->log->Write(QNN_LOG_LEVEL_WARN,
-                                  "the context was freed with %u memory handles still registered; "
-                                  "they are invalid now: deregister before contextFree",
-                                  left);
+                                  "the context was freed with %u memory handle%s still registered; "
+                                  "none is valid any more: deregister before contextFree",
+                                  left, left == 1 ? "" : "s");
     }
     if (profile->scope() != nullptr) {
       profile->scope()->Add(QNN_PROFILE_EVENTTYPE_DEINIT, QNN_PROFILE_EVENTUNIT_MICROSEC,

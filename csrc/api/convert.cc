@@ -252,6 +252,22 @@ Result<Tensor> TensorFromQnn(const Qnn_Tensor_t& tensor, bool with_data,
       }
     }
   }
+  // Of zeros alone it says nothing, though COO is the number 0.
+  if (tensor.version == QNN_TENSOR_VERSION_2 &&
+      NumberOf(tensor.v2.sparseParams.type) == QNN_SPARSE_LAYOUT_HYBRID_COO &&
+      tensor.v2.sparseParams.hybridCoo.numSparseDimensions != 0) {
+    return Error(QNN_TENSOR_ERROR_UNSUPPORTED_TENSOR_PARAM,
+                 "tensor '%s': it is sparse (hybrid COO, %u of its dimensions), which is not "
+                 "supported; give it dense",
+                 name, tensor.v2.sparseParams.hybridCoo.numSparseDimensions);
+  }
+  const bool app = t.type != QNN_TENSOR_TYPE_NATIVE && t.type != QNN_TENSOR_TYPE_STATIC;
+  if (app && NumberOf(t.memType) == QNN_TENSORMEMTYPE_RETRIEVE_RAW) {
+    return Error(QNN_TENSOR_ERROR_UNSUPPORTED_TENSOR_PARAM,
+                 "tensor '%s': memory type RETRIEVE_RAW (2) is not supported; use RAW (0) or "
+                 "MEMHANDLE (1)",
+                 name);
+  }
   Tensor result;
   result.id = t.id;
   result.name = name;

@@ -473,6 +473,7 @@ Status Graph::Install(Prepared* made, FunctionRef<void(const Staging*)> note) {
   own_binding_.syncs.reserve(app.size());
   patched_.assign(app.size(), nullptr);
   by_address_.resize(app.size());
+  places_.reserve(app.size());
   std::iota(by_address_.begin(), by_address_.end(), size_t{0});
   step_times_.assign(plan->steps().size(), 0);
   if (pools_ != nullptr) {

@@ -16,6 +16,7 @@
 #include "graph/plan.h"
 #include "graph/staging.h"
 #include "memory/client_pools.h"
+#include "memory/mapped_twice.h"
 #include "memory/process_domain.h"
 #include "memory/registry.h"
 #include "memory/writers.h"
@@ -363,9 +364,16 @@ class Graph {
     plan_->Bind(app_tensor, address);
   }
   // graph_overlaps.cc. Errors: 6004 an output lies where results would be wrong.
-  Status CheckMoved() { return moved_ ? CheckOverlaps() : Status::Ok(); }
-  Status CheckOverlaps();
-  Status CheckOverlap(size_t a, size_t b) const;
+  Status CheckMoved(const Binding& binding) {
+    const uint64_t mapped_twice = FilesMappedTwice().load(std::memory_order_relaxed);
+    if (!moved_ && mapped_twice == compared_with_) return Status::Ok();
+    return CheckOverlaps(binding, mapped_twice);
+  }
+  Status CheckOverlaps(const Binding& binding, uint64_t mapped_twice);
+  Status CheckAddresses();
+  Status CheckFiles(const Binding& binding);
+  bool MayOverlap(size_t a, size_t b, bool same) const;
+  Status InCommon(size_t a, size_t b, uint64_t bytes, const std::string& where) const;
   Status RunLocked(const Binding& binding, const RunOptions& options);
   Status CheckStates(const Binding& binding) const;
   Status RunAlone(const Binding& binding, const RunOptions& options);
@@ -423,7 +431,14 @@ class Graph {
   Binding own_binding_;             // of Execute
   std::vector<void*> patched_;      // the address of each app tensor in the steps
   std::vector<size_t> by_address_;  // app tensors, in the order of those
-  bool moved_ = false;              // since they were compared with each other
+  struct Place {                    // of an app tensor in a file
+    FileId id;
+    uint64_t begin;
+    size_t app_tensor;
+  };
+  std::vector<Place> places_;   // of those that CheckFiles compares
+  bool moved_ = false;          // since they were compared with each other
+  uint64_t compared_with_ = 0;  // FilesMappedTwice then
   std::vector<uint64_t> step_times_;
   std::string description_;
   uint64_t executes_ = 0, execute_ticks_ = 0;

@@ -292,7 +292,7 @@ Status Graph::RunAlone(const Binding& binding, const RunOptions& options) {
 Status Graph::RunBound(const Binding& binding, const RunOptions& options) {
   if (staging_ != nullptr || !binding.syncs.empty()) return RunStaged(binding, options);
   Apply(binding);
-  QNNRT_RETURN_IF_ERROR(CheckMoved());
+  QNNRT_RETURN_IF_ERROR(CheckMoved(binding));
   const uint64_t first = Ticks::Now();
   ProfileScope* profile = options.profile;
   if (profile == nullptr) {

@@ -95,7 +95,7 @@ Status Graph::RunStaged(const Binding& binding, const RunOptions& options) {
   } else {
     Apply(binding);
   }
-  QNNRT_RETURN_IF_ERROR(CheckMoved());
+  QNNRT_RETURN_IF_ERROR(CheckMoved(binding));
   const uint64_t staged = now();
   if (nodes)
     std::fill(step_times_.begin(), step_times_.end(), 0);  // an early termination skips steps

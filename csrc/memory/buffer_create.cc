@@ -7,6 +7,7 @@
 
 #include "abi/qnn_errors.h"
 #include "memory/buffer.h"
+#include "memory/mapped_twice.h"
 #include "support/checked.h"
 
 namespace qnnrt {
@@ -44,7 +45,10 @@ Result<SlotHandle> BufferTable::Add(const Draft& draft) {
     try {
       if (by_fd_.size() <= fd) by_fd_.resize(fd + 64);
       by_address_.emplace(reinterpret_cast<uintptr_t>(b->address), b);
-      if (b->Has(kBufferExported)) by_id_.emplace(b->id, b);
+      if (b->Has(kBufferExported)) {
+        by_id_.emplace(b->id, b);
+        if (by_id_.count(b->id) > 1) FilesMappedTwice().fetch_add(1, std::memory_order_relaxed);
+      }
     } catch (const std::bad_alloc&) {
       by_address_.erase(reinterpret_cast<uintptr_t>(b->address));
       slots_.Cancel(handle);

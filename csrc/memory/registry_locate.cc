@@ -11,6 +11,7 @@
 
 #include "abi/qnn_enums.h"
 #include "abi/qnn_errors.h"
+#include "memory/mapped_twice.h"
 #include "memory/registry.h"
 #include "support/checked.h"
 
@@ -299,6 +300,8 @@ Status Registry::LocateClientMapping(const MemDescriptor& d, MemRegistration* r)
   }
   r->watch_fd = watch.Release();
   if (info.kind == FdKind::kDmaBuf) r->sync_fd = r->watch_fd;
+  // Its other mappings, this runtime's and the client's, are not known here.
+  FilesMappedTwice().fetch_add(1, std::memory_order_relaxed);
   return Status::Ok();
 }
 

@@ -73,9 +73,9 @@ void Free(void* po) {
     char in_use[64] = "";
     if (running != 0) std::snprintf(in_use, sizeof(in_use), "; %u in use keep it alive", running);
     memory.Warn(
-        "rpcmem_free: deregistered %u memory handles of the buffer first%s; call memDeRegister "
+        "rpcmem_free: deregistered %u memory handle%s of the buffer first%s; call memDeRegister "
         "before rpcmem_free",
-        gone, in_use);
+        gone, gone == 1 ? "" : "s", in_use);
   }
   memory.buffers().Unpin(b);
   Status status = memory.buffers().Release(handle);

@@ -9,6 +9,7 @@ interpreter lock, and turns error codes into exceptions.
 
 import logging
 import os
+import re
 import weakref
 from array import array
 

@@ -12,6 +12,38 @@ cdef object _numpy_module():
     return _numpy
 
 
+cdef object _view_of(array):
+    """A memoryview of the array's own memory."""
+    try:
+        found = memoryview(array)
+    except TypeError:
+        if not hasattr(array, "__dlpack__"):
+            raise TypeError(
+                f"expected an array, other memory with the buffer protocol, or a tensor with "
+                f"DLPack, not {type(array).__name__}: give numpy.asarray of it"
+            ) from None
+        found = _view_of_tensor(array)
+    if "O" in re.sub(":[^:]*:", "", found.format or ""):
+        raise ValueError("the memory holds Python objects: give an array of numbers")
+    return found
+
+
+cdef object _view_of_tensor(tensor):
+    numpy = _numpy_module()
+    try:
+        try:
+            return memoryview(numpy.from_dlpack(tensor))
+        except (BufferError, RuntimeError) as error:
+            try:
+                return memoryview(numpy.from_dlpack(Bits(tensor)))
+            except (BufferError, RuntimeError):
+                raise error from None
+    except (BufferError, RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"cannot use the memory of a {type(tensor).__name__}: {error}"
+        ) from error
+
+
 cdef class Buffer:
     """Memory that an accelerator, another process and numpy can share.
 
@@ -103,13 +135,18 @@ cdef class Buffer:
         Such a buffer has no fd: a backend that runs in this process reaches it, an accelerator or
         another process does not. The array is kept alive.
 
+        Args:
+            array: what has the buffer protocol, or a tensor of the CPU that has DLPack.
+
         Raises:
-            ValueError: the array is not contiguous or empty.
+            ValueError: the array is not contiguous or empty, holds Python objects, or lies where
+                its memory cannot be reached.
+            TypeError: it is no memory.
         """
         cdef Py_buffer view
         cdef qnnrt_buffer_t handle = 0
         cdef uint64_t code
-        source = memoryview(array)
+        source = _view_of(array)
         if not source.c_contiguous or source.nbytes == 0:
             raise ValueError(
                 f"the memory must be one C-contiguous block with at least one byte; shape "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -40,6 +41,15 @@ def count(text: str, least: int = 1) -> int:
         value = least - 1
     if value < least:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
+    return value
+
+
+def threads(text: str) -> int:
+    """An argparse type: a number of threads that QNN can be told; how many there may be is the
+    backend's to say."""
+    value = count(text)
+    if value > 0xFFFFFFFF:
+        raise argparse.ArgumentTypeError(f"{text!r} is more than 32 bits hold")
     return value
 
 
@@ -106,13 +116,36 @@ def add_model_options(parser: argparse.ArgumentParser, iterations: int) -> None:
         default=iterations,
         help=f"timed executions (default {iterations})",
     )
-    parser.add_argument("--threads", metavar="N", type=count, help="kernel threads (default: auto)")
+    parser.add_argument(
+        "--threads", metavar="N", type=threads, help="kernel threads (default: auto)"
+    )
     parser.add_argument(
         "--precision",
         choices=tuple(PRECISIONS),
         help="what floats between nodes are on cpu and htp (default float32)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def number_of(count: int, noun: str) -> str:
+    """ "1 file", "2 files"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def make_folder(path: Path) -> None:
+    """A folder for results, with those that it lies in, unless it is there.
+
+    Raises:
+        UsageError: something else has its name, or that of a folder that it would lie in.
+        OSError: it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        in_the_way = next((p for p in (path, *path.parents) if os.path.lexists(p)), path)
+        where = "" if in_the_way == path else f"{path}: "
+        what = "a file" if in_the_way.is_file() else "no folder"
+        raise UsageError(f"{where}{in_the_way} is {what}: results go to a folder") from None
 
 
 def check_file(path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .._native import _core
 from ..support.files import read_text
-from ._common import UsageError
+from ._common import UsageError, number_of
 from ._values import FILE_FLOAT, described, elements, nbytes
 
 SKIP = "__"  # instead of an input list: a graph that is not run
@@ -102,8 +102,9 @@ def arrange(given: InputList, inputs: Sequence[_core.Tensor]) -> Iterator[tuple[
     for line in given.lines:
         if len(line.entries) != len(inputs):
             raise UsageError(
-                f"{line.where}: {len(line.entries)} files, but the graph has {len(inputs)} inputs: "
-                f"{', '.join(t.name for t in inputs)}"
+                f"{line.where}: {number_of(len(line.entries), 'file')}, but the graph has "
+                f"{number_of(len(inputs), 'input')}: {', '.join(t.name for t in inputs)} (spaces "
+                "stand between files)"
             )
         named = [entry.name for entry in line.entries if entry.name is not None]
         if not by_name:

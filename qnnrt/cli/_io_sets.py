@@ -17,7 +17,7 @@ from ..lpai import ID as LPAI
 from ..memory import alloc
 from ..qnn import Profile
 from ..qnn.memhandle import NO_SUCH_MEMORY, MemHandle
-from ._common import UsageError
+from ._common import UsageError, make_folder
 from ._input_list import FileTypes, Inference, Piece
 from ._lpai import LpaiTools
 from ._prepare import Ready
@@ -166,7 +166,7 @@ class IoSet:
                         continue
                     where = folder / f"Result_{part.result}"
                     if part.file_start == 0:
-                        where.mkdir(parents=True, exist_ok=True)
+                        make_folder(where)
                     values = array[part.start : part.start + part.count]
                     for kind, name in file_names(stem, kinds).items():
                         _write(where / name, t, values, part.start, kind, part.file_start)

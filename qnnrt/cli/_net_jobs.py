@@ -14,7 +14,7 @@ from typing import Any
 from ..abi import constants as abi
 from ..errors import EarlyTermination, GraphError
 from ..session.stats import RESERVED_AT
-from ._common import UsageError, progress, timing
+from ._common import UsageError, number_of, progress, timing
 from ._config_file import ToolConfig
 from ._input_list import (
     SKIP,
@@ -73,7 +73,8 @@ def _lists(options: argparse.Namespace, graphs: Sequence[Ready]) -> list[InputLi
     paths = options.input_list.split(",")
     if len(paths) != len(graphs):
         raise UsageError(
-            f"--input_list: {len(paths)} lists, but {len(graphs)} graphs: "
+            f"--input_list: {number_of(len(paths), 'list')}, but "
+            f"{number_of(len(graphs), 'graph')}: "
             f"{', '.join(g.name for g in graphs)} (in this order; {SKIP} leaves one out)"
         )
     if all(path == SKIP for path in paths):

@@ -12,6 +12,7 @@ from typing import Any
 from .._native import _core
 from ..profile_log import ProfileLog
 from ..qnn.backend import Backend
+from ._common import make_folder
 from ._config_file import ToolConfig
 from ._tools import Profiler, open_backend, set_perf_profile
 
@@ -82,5 +83,5 @@ def open_timed(
     set_perf_profile(backend, perf_profile, settings, warn)
     wanted = (options.profiling_level, options.profiling_option, settings.profiling_level)
     profiler = Profiler(backend, *wanted, warn)
-    options.output_dir.mkdir(parents=True, exist_ok=True)
+    make_folder(options.output_dir)
     return backend, stack.enter_context(Timeline(profiler, options.command, options.output_dir))

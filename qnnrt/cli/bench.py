@@ -85,9 +85,14 @@ def measure(
     }
     runtime = ONNXRUNTIME if options.model.suffix == ".onnx" else LITERT
     make = onnxruntime_way if runtime == ONNXRUNTIME else litert_way
-    other = make(options, feeds)
-    if other is not None:
-        ways[runtime] = other
+    other, left_out = None, ""
+    try:
+        other = make(options, feeds)
+        if other is not None:
+            other()
+            ways[runtime] = other
+    except Exception as why:  # whatever it raises: the others are compared all the same
+        left_out = " ".join(f"{why}".split()) or type(why).__name__
     error = 0.0
     if faster is not None:
         wanted = {name: array.copy() for name, array in bound.run(feeds).items()}
@@ -113,6 +118,7 @@ def measure(
                 name: t.as_json() | {"ratio": t.median / base, "what": meaning[name]}
                 for name, t in times.items()
             },
+            **({"left_out": {runtime: left_out}} if left_out else {}),
         }
     print(f"{options.model}: {size(moved)} of input, {options.iterations} calls each, in turns")
     for name, t in times.items():
@@ -120,6 +126,8 @@ def measure(
     print(f"copied on the zero-copy way: {copied} bytes")
     if options.cut_inputs is not None or options.cut_outputs is not None:
         print(f"{runtime} is not in the comparison: it runs whole files")
+    elif left_out:
+        print(f"{runtime} is not in the comparison: it does not run this file: {left_out}")
     elif other is None and options.model.suffix in (".onnx", ".tflite"):
         print(f"{runtime} is not installed: `pip install {runtime}` adds it to the comparison")
     return {}

@@ -18,6 +18,7 @@ from ._common import (
     load_model,
     print_json,
     size,
+    threads,
 )
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         help="how inputs and outputs are prepared and bound; scratch: in lpai's scratch memory "
         "(default memhandle)",
     )
-    parser.add_argument("--threads", metavar="N", type=count, help="kernel threads (default: auto)")
+    parser.add_argument(
+        "--threads", metavar="N", type=threads, help="kernel threads (default: auto)"
+    )
     parser.add_argument(
         "--plan-ms",
         metavar="N",

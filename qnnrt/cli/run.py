@@ -19,6 +19,7 @@ from ._common import (
     input_arrays,
     interleave,
     load_shapes,
+    make_folder,
     print_json,
     progress,
     session_options,
@@ -47,6 +48,8 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
 
 def run(options: argparse.Namespace) -> int:
     model = load_shapes(options)
+    if options.output_dir is not None:
+        make_folder(options.output_dir)
     given = session_options(options)
     reports = []
     with (
@@ -134,7 +137,7 @@ def summary(array: np.ndarray) -> dict[str, float | int]:
 
 def write_outputs(outputs: dict[str, np.ndarray], folder: Path) -> dict[str, str]:
     """Writes NAME.npy for each; characters that a file name cannot have become underscores."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     files: dict[str, str] = {}
     for name, array in outputs.items():
         stem = re.sub(r"[^\w.-]", "_", name)

@@ -16,7 +16,7 @@ from .._native import _core
 from ..errors import EarlyTermination
 from ..qnn.backend import Backend
 from ..qnn.context import Context
-from ._common import UsageError, print_json, progress, seconds, size
+from ._common import UsageError, make_folder, number_of, print_json, progress, seconds, size
 from ._config_file import ToolConfig, read_config
 from ._input_list import (
     SKIP,
@@ -266,7 +266,7 @@ class Stage:
         folder = item.model.output / sanitized(item.name)
         profiler = Profiler(backend, item.backend.profiling, None, None, self._warn)
         if item.backend.profiling is not None:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         timeline = self._stack.enter_context(Timeline(profiler, command, folder))
         jobs = _jobs(item, graphs, folder, self._warn)
         sets: list[list[IoSet]] = []
@@ -381,7 +381,9 @@ def _lists(item: ThreadItem, graphs: Sequence[Ready]) -> list[InputList | None]:
         return [InputList(Path(), (Line("", ()),), None) for _ in graphs]
     paths = item.model.inputs.split(",")
     if len(paths) != len(graphs):
-        raise UsageError(f"{where}: {len(paths)} lists, but {len(graphs)} graphs")
+        raise UsageError(
+            f"{where}: {number_of(len(paths), 'list')}, but {number_of(len(graphs), 'graph')}"
+        )
     if all(path == SKIP for path in paths):
         raise UsageError(f"{where}: every graph is left out")
     return [None if path == SKIP else read_input_list(Path(path)) for path in paths]

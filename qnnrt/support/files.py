@@ -56,13 +56,13 @@ def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """A text file of bounded size.
+    """A text file of bounded size, without the byte order mark that editors may put before it.
 
     Raises:
         OSError: it cannot be read, or is too large.
         UnicodeDecodeError: it is not text.
     """
-    text = read_whole(path, MOST_TEXT).decode("utf-8")
+    text = read_whole(path, MOST_TEXT).decode("utf-8-sig")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -147,6 +147,23 @@ static void registration_rules(Client* c, Client* other) {
   c->raw[0][5] = 3;
   OK(run(c));
   EXPECT(mapped[5] == c->raw[0][5] + c->raw[1][5]);
+  /* The same memory at another address is the same memory: in place, it is the output; beside
+     that the sum would be written where it is yet to be read. */
+  float* twice = mmap(NULL, 2 * kPage, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  EXPECT(twice != MAP_FAILED);
+  dma.dmaBufInfo.data = (char*)twice + 64;
+  OK(qnn.memRegister(c->context, &dma, 1, &h[1]));
+  c->t[0].v1.memType = QNN_TENSORMEMTYPE_MEMHANDLE;
+  c->t[0].v1.memHandle = h[1];
+  REFUSED(run(c), QNN_GRAPH_ERROR_INVALID_TENSOR);
+  EXPECT(said(QNN_GRAPH_ERROR_INVALID_TENSOR, "'a' and output 'y' have memory in common"));
+  c->t[0].v1.memHandle = h[0];
+  mapped[5] = 3;
+  OK(run(c));
+  EXPECT(twice[5] == 3 + c->raw[1][5]);
+  use_raw(c, 0);
+  OK(qnn.memDeRegister(&h[1], 1));
+  munmap(twice, 2 * kPage);
   OK(qnn.memDeRegister(h, 1));
   dma.dmaBufInfo.data = NULL;
   REFUSED(qnn.memRegister(c->context, &dma, 1, &again), QNN_MEM_ERROR_INVALID_ARGUMENT);

@@ -151,3 +151,31 @@ def test_objects_with_the_buffer_protocol_are_bound():
         s.inputs["x"].bind(a)
         s.run()
         assert (s.outputs["y"].array == 3).all()
+
+
+def test_a_buffer_wraps_the_memory_of_a_tensor() -> None:
+    torch = pytest.importorskip("torch")
+    for dtype in (torch.float32, torch.bfloat16, torch.bool):
+        tensor = torch.zeros((2, 8), dtype=dtype)
+        b = qnnrt.Buffer.from_array(tensor)
+        assert (b.address, b.nbytes) == (tensor.data_ptr(), 16 * tensor.element_size())
+        tensor[0, 0] = 1
+        assert b.array((b.nbytes,), "uint8").any()
+    for tensor, why in (
+        (torch.zeros(8, 4).T, "C-contiguous block"),
+        (torch.zeros(8, requires_grad=True), "cannot use the memory of a Tensor: .*detach"),
+        (torch.zeros(8, device="meta"), "cannot use the memory of a Tensor: .*meta"),
+        (torch.zeros(8, 4).to_sparse(), "cannot use the memory of a Tensor: .*layout"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            qnnrt.Buffer.from_array(tensor)
+
+
+def test_a_buffer_wraps_no_objects_and_no_lists() -> None:
+    for objects in (np.array([None]), np.zeros(2, [("O", "i4"), ("x", "O")])):
+        with pytest.raises(ValueError, match="holds Python objects"):
+            qnnrt.Buffer.from_array(objects)
+    assert qnnrt.Buffer.from_array(np.zeros(2, [("O", "i4"), ("x", "f4")])).nbytes == 16
+    for other in ([1.0, 2.0], 3, None, "text"):
+        with pytest.raises(TypeError, match=r"expected an array, .*numpy.asarray of it"):
+            qnnrt.Buffer.from_array(other)

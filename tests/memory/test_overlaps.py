@@ -43,10 +43,15 @@ class Net:
         ins = [self.tensors[i] for i in inputs]
         self.graph.add_node(f"{op} {output}", op, ins, [self.tensors[output]], params or {})
 
-    def run(self, at: dict[str, int], raw: str = "") -> dict[str, np.ndarray]:
-        """Inputs from before the execution and outputs from behind it."""
+    def run(self, at: dict[str, int], raw: str = "", again: str = "") -> dict[str, np.ndarray]:
+        """Inputs from before the execution and outputs from behind it. Tensors in `again` lie in
+        another mapping of the buffer's memory."""
         buffer = qnnrt.alloc(max(at.values()) + NBYTES)
-        arrays = {n: buffer.array((SIDE, SIDE), "float32", offset) for n, offset in at.items()}
+        other = qnnrt.Buffer.from_fd(buffer.fd, buffer.nbytes) if again else buffer
+        arrays = {
+            n: (other if n in again else buffer).array((SIDE, SIDE), "float32", offset)
+            for n, offset in at.items()
+        }
         rng = np.random.default_rng(0)
         whole = buffer.array((buffer.nbytes // 4,), "float32")
         whole[...] = rng.normal(size=whole.shape)
@@ -159,6 +164,41 @@ def test_two_inputs_may_lie_anywhere(context) -> None:
         np.testing.assert_allclose(got["y"], got["a"] @ got["b"], rtol=1e-5, atol=1e-5)
 
 
+def test_a_file_that_is_mapped_twice_is_one_memory() -> None:
+    with qnn.Backend.open("cpu") as backend, backend.create_context() as context:
+        net = transposed(context)
+        message = r"'a' and output 'y' have memory in common \((1024|64) bytes of a file that is "
+        for again in ("a", "y"):
+            for at in ({"a": 0, "y": 0}, {"a": 0, "y": NBYTES - 64}, {"a": NBYTES - 64, "y": 0}):
+                for raw in ("ay", again):  # the other mapping, or both; else by memory handle
+                    with pytest.raises(qnnrt.GraphError, match=message) as e:
+                        net.run(at, raw, again)
+                    assert e.value.code == 6004
+            for at in ({"a": 0, "y": NBYTES}, {"a": NBYTES, "y": 0}):
+                got = net.run(at, "ay", again)
+                np.testing.assert_array_equal(got["y"], got["a"].T)
+
+
+def test_handles_of_two_mappings_of_a_file_are_one_memory(context) -> None:
+    graph = transposed(context).graph
+    shape = (SIDE, SIDE)
+    buffer = qnnrt.alloc(2 * NBYTES)
+    again = qnnrt.Buffer.from_fd(buffer.fd, buffer.nbytes)
+    with context.register(again, shape, np.float32, kind="dma_buf") as y:
+        for offset in (NBYTES - 64, NBYTES):
+            a = buffer.array(shape, "float32", offset)
+            a[...] = np.random.default_rng(0).normal(size=shape)
+            with context.register(
+                buffer, shape, np.float32, offset=offset, kind="shared_buffer"
+            ) as x:
+                if offset < NBYTES:
+                    with pytest.raises(qnnrt.GraphError, match="64 bytes of a file that is mapped"):
+                        graph.execute([x], [y])
+                else:
+                    graph.execute([x], [y])
+        np.testing.assert_array_equal(again.array(shape, "float32"), a.T)
+
+
 def test_what_is_staged_has_memory_of_its_own() -> None:
     with qnn.Backend.open("htp") as backend, backend.create_context() as context:
         net = transposed(context)
@@ -194,8 +234,11 @@ def test_no_random_graph_gives_a_wrong_result(context, kernels) -> None:
             at = dict(apart)
             for output in rng.choice(list("xyz"), rng.integers(1, 3), replace=False):
                 at[output] = apart[rng.choice(list("abc"))] + int(rng.choice([0, 0, 0, 64]))
+            # In a second mapping; raw memory, which htp would stage.
+            twice = context.backend.name == "cpu" and rng.random() < 0.5
+            again = "".join(rng.choice(list("abcxyz"), 2, replace=False)) if twice else ""
             try:
-                got = net.run(at)
+                got = net.run(at, "abcxyz" if twice else "", again)
             except qnnrt.GraphError as e:
                 reasons.add(e.code)
                 refused += 1

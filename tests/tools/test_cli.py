@@ -216,6 +216,7 @@ def test_a_file_that_is_no_model_is_named(capsys: Capture, tmp_path: Path) -> No
         (["--seed", "-1"], "'-1' is not a whole number of at least 0"),
         (["--iterations", "0"], "'0' is not a whole number of at least 1"),
         (["--threads", "many"], "'many' is not a whole number of at least 1"),
+        (["--threads", "4294967296"], "'4294967296' is more than 32 bits hold"),
         (["--io", "magic"], "invalid choice: 'magic'"),
         (["--backend", "libNothing.so"], "libNothing.so"),
         (["--no-such-option"], "run: error: unrecognized arguments: --no-such-option"),
@@ -248,8 +249,13 @@ def test_no_command_and_an_unknown_one_are_refused(capsys: Capture) -> None:
 def test_an_output_folder_that_cannot_be_made_is_named(
     model: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    (tmp_path / "file").write_text("")
-    assert "file" in complaint(capsys, "run", model, "--output-dir", tmp_path / "file" / "out")
+    file = tmp_path / "file"
+    file.write_text("")
+    for path in (file, file / "out", file / "out" / "below"):
+        assert f"{file} is a file: results go to a folder" in complaint(
+            capsys, "run", model, "--output-dir", path
+        )
+    assert "/dev/null is no folder" in complaint(capsys, "run", model, "--output-dir", "/dev/null")
 
 
 # ---- bench, info, demo, paths --------------------------------------------------------------------
@@ -287,6 +293,22 @@ def test_bench_compares_the_ways_of_one_run(model: Path, capsys: Capture) -> Non
 
 
 @pytest.mark.foreign
+def test_bench_goes_on_where_the_other_runtime_does_not_take_the_file(
+    model: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    onnx = pytest.importorskip("onnx")
+    proto = onnx.load(model)
+    proto.ir_version = onnx.IR_VERSION + 100
+    newer = tmp_path / "newer.onnx"
+    onnx.save(proto, newer)
+    report = run_json(capsys, "bench", newer, "--iterations", 2, "--threads", 1)
+    assert list(report["ways"])[:2] == ["zero-copy", "copying"]
+    assert "IR version" in report["left_out"]["onnxruntime"]
+    assert main(["bench", str(newer), "--iterations", "2"]) == 0
+    said = "onnxruntime is not in the comparison: it does not run this file: "
+    assert said in capsys.readouterr().out
+
+
 def test_bench_reports_each_shape(open_model: Path, capsys: Capture) -> None:
     given = ("--iterations", 2, "--threads", 1, "--shape", "batch=4", "--shape", "batch=2")
     report = run_json(capsys, "bench", open_model, *given)

@@ -52,6 +52,12 @@ def test_files_find_their_inputs_by_order_or_by_name(
     np.testing.assert_array_equal(positive, np.maximum(TOTAL[0], 0))
 
 
+def test_a_list_may_begin_with_a_byte_order_mark(model: Path, tmp_path: Path) -> None:
+    given = listed(tmp_path / "l", "\ufeff#total", "a.raw b.raw")
+    assert call(*net_run(model, "--input_list", given)) == 0
+    assert results(tmp_path / "output") == {"Result_0": {"total.raw"}}
+
+
 def test_names_count_only_when_every_entry_of_the_first_line_has_one(
     model: Path, tmp_path: Path, capsys: Capture
 ) -> None:
@@ -96,7 +102,7 @@ def test_a_mark_further_down_begins_a_file_name(
     found = report(capsys, *net_run(model, "--input_list", listed(tmp_path / "l", *lines)))
     assert found["inferences_completed"] == 3
     wrong = listed(tmp_path / "w", "%positive", "#total", "a.raw b.raw")
-    assert "w:2: 1 files, but the graph has 2 inputs: a, in/b" in complaint(
+    assert "w:2: 1 file, but the graph has 2 inputs: a, in/b" in complaint(
         capsys, *net_run(model, "--input_list", wrong)
     )
 
@@ -104,9 +110,9 @@ def test_a_mark_further_down_begins_a_file_name(
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        (["a.raw"], "l:1: 1 files, but the graph has 2 inputs: a, in/b"),
+        (["a.raw"], "l:1: 1 file, but the graph has 2 inputs: a, in/b"),
         (["a.raw b.raw a.raw"], "l:1: 3 files, but the graph has 2 inputs"),
-        (["a.raw b.raw", "a.raw"], "l:2: 1 files"),
+        (["a.raw b.raw", "a.raw"], "l:2: 1 file,"),
         (["a:=a.raw c:=b.raw"], "l:1: the graph has no input 'c'; it has a, in/b"),
         (["a:=a.raw a:=b.raw"], "l:1: an input is given twice"),
         (["a:=a.raw in/b:=b.raw", "a:=a.raw b.raw"], "l:2: only some files have names"),

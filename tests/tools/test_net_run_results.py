@@ -272,7 +272,7 @@ def test_several_graphs_have_folders_of_their_own(
     assert metadata == "inferences_completed: 3\ngraphs:\n  sum: 2\n  m: 1\n"
     found = report(capsys, *run, f"__,{two}", "--output_dir", "skipped")
     assert results(tmp_path / "skipped") == {"m/Result_0": {"out_y.raw"}}
-    assert "1 lists, but 2 graphs: sum, m" in complaint(capsys, *run, two)
+    assert "1 list, but 2 graphs: sum, m" in complaint(capsys, *run, two)
     assert "every graph is left out" in complaint(capsys, *run, "__,__")
 
 

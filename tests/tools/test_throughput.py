@@ -336,7 +336,7 @@ def test_a_bad_test_case_is_one_line_that_says_where(
         ({"modelPath": "none.bin", "loadFromCachedBinary": True}, "none.bin: no such file"),
         ({"modelPath": "m.py", "loadFromCachedBinary": True}, "m.py"),
         ({"inputPath": "none"}, "none: no such input list"),
-        ({"inputPath": "l,l"}, "2 lists, but 1 graphs"),
+        ({"inputPath": "l,l"}, "2 lists, but 1 graph"),
         ({"inputDataType": "DOUBLE"}, "expected one of FLOAT, NATIVE, not 'DOUBLE'"),
         ({"saveOutput": "SOME"}, "saveOutput: expected NONE, FIRST, LAST or ALL"),
     ],
