@@ -3,11 +3,12 @@
     python benchmarks/queueing.py [--smoke] [--json FILE]
 
 Two nodes of Ray on this machine with an actor each. The memory of a request is on the first one's
-node; the second one gets it by a copy on each side. First the time of single requests is measured
-on each, one after another. From these times a queue is simulated: requests at random times (a
-Poisson process), first come first served, whichever worker is free. Then the same requests, at the
-same times, are really sent. Predicted and measured are the 50th, 90th and 99th percentile of the
-time from a request's arrival to its answer.
+node; the second one gets it by a copy on each side. First the time of requests is measured, one
+after another: on each worker alone, and on both at once, where they share the machine's cores.
+From these times a queue is simulated: requests at random times (a Poisson process), first come
+first served, whichever worker is free, each as fast as it is with the other worker idle or busy at
+that moment. Then the same requests, at the same times, are really sent. Predicted and measured are
+the 50th, 90th and 99th percentile of the time from a request's arrival to its answer.
 
 A second table is simulated alone: what batching buys, from the measured time of batches of each
 size in one session: requests a second at which 99 of 100 are answered within ten times the time of
@@ -80,10 +81,49 @@ def poisson(rate: float, count: int, seed: int) -> np.ndarray:
     return np.cumsum(np.random.default_rng(seed).exponential(1 / rate, count))
 
 
-def drawn(seconds: np.ndarray, seed: int) -> Service:
-    """Service times as they were measured, at random."""
+def simulate_together(
+    arrivals: np.ndarray, times: Sequence[tuple[np.ndarray, np.ndarray]], seed: int
+) -> np.ndarray:
+    """Latency of each request, where workers that are busy at the same time slow each other down.
+
+    A request is at a random place among the measured times, the same in both arrays: one that the
+    machine was slow for alone it is slow for in company. What is done of it grows by the one time
+    or by the other, as the workers beside it come and go.
+
+    Args:
+        arrivals: when each request comes, in seconds, ascending.
+        times: of each worker, service times as measured alone, and while all are busy.
+        seed: of the random places.
+    """
     random = np.random.default_rng(seed)
-    return lambda n: float(sum(random.choice(seconds, n)))
+    free = deque(range(len(times)))
+    #: worker -> its request, the share that is left, the times with it alone and in company
+    running: dict[int, tuple[int, float, tuple[float, float]]] = {}
+    latencies = np.empty(len(arrivals))
+    now, begun, arrived = 0.0, 0, 0
+    while begun < len(arrivals) or running:
+        company = len(running) > 1
+        ends = {w: now + left * takes[company] for w, (_, left, takes) in running.items()}
+        first = min(ends, key=ends.__getitem__, default=None)
+        if arrived < len(arrivals) and (first is None or arrivals[arrived] <= ends[first]):
+            then, first = float(arrivals[arrived]), None
+            arrived += 1
+        else:
+            assert first is not None
+            then = ends[first]
+        for w, (number, left, takes) in running.items():
+            running[w] = (number, left - (then - now) / takes[company], takes)
+        now = then
+        if first is not None:
+            number = running.pop(first)[0]
+            latencies[number] = now - arrivals[number]
+            free.append(first)
+        while free and begun < arrived:
+            worker, place = free.popleft(), random.random()
+            alone, busy = (float(np.quantile(t, place)) for t in times[worker])
+            running[worker] = (begun, 1.0, (alone, busy))
+            begun += 1
+    return latencies
 
 
 # ---- two nodes
@@ -121,6 +161,22 @@ def alone(worker: Any, request: Any, count: int) -> np.ndarray:
         ray.get(worker.infer.remote(request))
         seconds.append(time.perf_counter() - start)
     return np.array(seconds[3:])
+
+
+def together(workers: dict[str, Any], request: Any, count: int) -> dict[str, np.ndarray]:
+    """Seconds of requests on each worker while none is ever idle, so many in all."""
+    seconds: dict[str, list[float]] = {place: [] for place in workers}
+    running: dict[Any, tuple[str, float]] = {}
+    idle = list(workers)
+    for _ in range(count + len(workers)):
+        for place in idle:
+            running[workers[place].infer.remote(request)] = (place, time.perf_counter())
+        done = ray.wait(list(running))[0][0]
+        place, start = running.pop(done)
+        seconds[place].append(time.perf_counter() - start)
+        idle = [place]
+    ray.wait(list(running), num_returns=len(running))
+    return {place: np.array(values[1:]) for place, values in seconds.items()}
 
 
 def sent(workers: list[Any], request: Any, arrivals: np.ndarray) -> np.ndarray:
@@ -163,27 +219,33 @@ def measure_nodes(bench: Benchmark) -> None:
     workers = {place: kind.remote() for place, kind in made.items()}
     x = qnnrt.alloc_array((ROWS, WIDTH))
     request = ray.put(qr.share(x), _tensor_transport=qr.TRANSPORT)
-    count = 30 if bench.smoke else 400
+    count = 30 if bench.smoke else 250
     seconds = {place: alone(w, request, count) for place, w in workers.items()}
     said = bench.extra["service_ms"] = {}
     print(f"\none request of {x.nbytes >> 20} MiB at a time, ms")
+    copied = {
+        place: ray.get(w.transfers.remote()).copied_bytes // (count + 3)
+        for place, w in workers.items()
+    }
+    busy = together(workers, request, 2 * count)
     for place, values in seconds.items():
-        copied = ray.get(workers[place].transfers.remote()).copied_bytes // (count + 3)
-        p = np.percentile(values, PERCENTILES) * 1e3
-        said[place] = {"mean": values.mean() * 1e3, "copied_bytes": copied}
-        print(
-            f"  {place:6}mean {values.mean() * 1e3:7.2f}   p50 {p[0]:7.2f}   p99 {p[2]:7.2f}",
-            end="",
-        )
-        print(f"   {copied:12,} bytes copied")
-    capacity = sum(1 / v.mean() for v in seconds.values())
+        said[place] = {"copied_bytes": copied[place]}
+        for how, times in (("alone", values), ("both busy", busy[place])):
+            mean, p = times.mean() * 1e3, np.percentile(times, PERCENTILES) * 1e3
+            said[place][how] = mean
+            print(
+                f"  {place:6}{how:11}mean {mean:7.2f}   p50 {p[0]:7.2f}   p99 {p[2]:7.2f}",
+                end="",
+            )
+            print(f"   {copied[place]:12,} bytes copied" if how == "alone" else "")
+    capacity = sum(1 / v.mean() for v in busy.values())
     rows = bench.extra["queue"] = []
     print(f"\nboth workers, {capacity:.0f} requests a second at most: latencies in ms")
     print(f"  {'load':>5}{'':12}{'p50':>10}{'p90':>10}{'p99':>10}")
     for load in (0.3, 0.6, 0.8):
         arrivals = poisson(load * capacity, 3 * count, seed=int(load * 10))
-        services = [drawn(seconds[place], i) for i, place in enumerate(workers)]
-        predicted = np.percentile(simulate(arrivals, services), PERCENTILES) * 1e3
+        times = [(seconds[place], busy[place]) for place in workers]
+        predicted = np.percentile(simulate_together(arrivals, times, 1), PERCENTILES) * 1e3
         measured = np.percentile(sent(list(workers.values()), request, arrivals), PERCENTILES) * 1e3
         rows.append({"load": load, "predicted_ms": list(predicted), "measured_ms": list(measured)})
         for name, values in (("predicted", predicted), ("measured", measured)):

@@ -22,7 +22,7 @@
 namespace qnnrt::ipc {
 namespace {
 
-// How long memory that nobody needs any more may stay.
+// How long memory that nobody needs any more may stay, and a receiver be left waiting for an fd.
 constexpr int kSweepMilliseconds = 50;
 
 Broker* g_broker = nullptr;
@@ -299,6 +299,7 @@ Status Broker::StartLocked() {
 void Broker::Serve() {
   constexpr size_t kOwn = 2;
   std::vector<pollfd> waits;
+  bool can_accept = true;
   for (;;) {
     int patience = -1;
     {
@@ -306,15 +307,19 @@ void Broker::Serve() {
       Contained([&] { waits.resize(kOwn + connections_.size()); },
                 [](const Status&) {});  // without memory: those that fit
       if (waits.size() < kOwn) continue;
-      waits[0] = {listener_.get(), POLLIN, 0};
+      // Without an fd to accept with, the listener stays ready: looked at again after a pause.
+      waits[0] = {can_accept ? listener_.get() : -1, POLLIN, 0};
       waits[1] = {wake_.get(), POLLIN, 0};
       for (size_t i = kOwn; i < waits.size(); ++i) {
         waits[i] = {connections_[i - kOwn].fd.get(), POLLIN, 0};
       }
       // Receivers that need no conversation mark in the table what has arrived.
-      if (OnlyMessagesKeepSome()) patience = kSweepMilliseconds;
+      if (OnlyMessagesKeepSome() || !can_accept) patience = kSweepMilliseconds;
     }
-    if (poll(waits.data(), waits.size(), patience) < 0) continue;
+    if (poll(waits.data(), waits.size(), patience) < 0) {  // more fds than it may have by now
+      (void)poll(nullptr, 0, kSweepMilliseconds);
+      continue;
+    }
     std::lock_guard<std::mutex> lock(mutex_);
     // From the end, so that one that is over can be taken out.
     for (size_t i = waits.size(); i-- > kOwn;) {
@@ -327,14 +332,15 @@ void Broker::Serve() {
       if (&connection != &connections_.back()) connection = std::move(connections_.back());
       connections_.pop_back();
     }
-    if (waits[0].revents != 0) Contained([&] { Accept(); });
+    can_accept = true;
+    if (waits[0].revents != 0) Contained([&] { can_accept = Accept(); });
     uint64_t woken;
     if (waits[1].revents != 0) (void)!read(wake_.get(), &woken, sizeof woken);
     if (patience >= 0) SweepAll();
   }
 }
 
-void Broker::Accept() {
+bool Broker::Accept() {
   const auto accept = [&] {
     return UniqueFd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK),
                     &IpcCounters());
@@ -346,20 +352,22 @@ void Broker::Accept() {
     fd = accept();
     refusal = QNNRT_HANDOFF_FILES;
   }
-  if (fd.valid() && UserOf(fd.get()) != static_cast<int64_t>(geteuid())) {
+  const bool accepted = fd.valid();
+  if (accepted && UserOf(fd.get()) != static_cast<int64_t>(geteuid())) {
     refusal = QNNRT_HANDOFF_USER;
   }
-  if (fd.valid() && refusal != 0) {
+  if (accepted && refusal != 0) {
     Reply reply;
     reply.code = refusal;
     (void)SendPacket(fd.get(), &reply, sizeof reply, -1, MSG_DONTWAIT);
     fd.Reset();
   }
   if (!spare_.valid()) spare_ = Duplicate(listener_.get());
-  if (!fd.valid()) return;
+  if (!fd.valid()) return accepted;
   Connection connection;
   connection.fd = std::move(fd);
   connections_.push_back(std::move(connection));
+  return true;
 }
 
 uint32_t Broker::Check(const Request& request, Lease** lease) {

@@ -62,7 +62,8 @@ class Broker {
 
   Status StartLocked();
   void Serve();
-  void Accept();
+  // False when nobody could be let in, not even to be told why.
+  bool Accept();
   // False when the connection is over.
   bool Answer(Connection* connection);
   uint32_t Check(const Request& request, Lease** lease);

@@ -56,7 +56,7 @@ Status Refusal(uint32_t code, const qnnrt_ticket_t& t) {
       why = "it has as many open files as it may (RLIMIT_NOFILE)";
       break;
     case QNNRT_HANDOFF_TIMEOUT:
-      why = "it does not answer: is it stopped?";
+      why = "it does not answer: it is stopped, or no file descriptor is free there";
       break;
     default:
       break;

@@ -58,14 +58,18 @@ class SessionActor:
         """The batch with the results.
 
         Args:
-            batch: column -> array, or a pyarrow table.
+            batch: column -> array, or a pyarrow table or record batch.
 
         Raises:
             KeyError: a column is missing.
             TypeError: the batch is neither.
-            ValueError: a column's rows have another shape or type than the input.
+            ValueError: a column's rows have another shape or type than the input, or some are null.
         """
         arrow = hasattr(batch, "column_names")
+        if arrow and not hasattr(batch, "combine_chunks"):  # a RecordBatch
+            import pyarrow
+
+            batch = pyarrow.Table.from_batches([batch])
         if not arrow and not isinstance(batch, Mapping):
             raise TypeError(f"batch_format has to be numpy or pyarrow, not that of {type(batch)}")
         present = batch.column_names if arrow else list(batch)
@@ -73,7 +77,7 @@ class SessionActor:
             if column not in present:
                 raise KeyError(f"no column {column!r} in the batch; there are {present}")
         taken = {
-            name: _chunks(batch[column]) if arrow else [np.asarray(batch[column])]
+            name: _chunks(batch, column) if arrow else [np.asarray(batch[column])]
             for name, column in self._inputs.items()
         }
         found = self._batches.run(taken)
@@ -95,23 +99,52 @@ def _columns(kind: str, tensors: Any, given: Mapping[str, str] | None) -> dict[s
     return columns
 
 
-def _chunks(column: Any) -> list[np.ndarray]:
+def _chunks(table: Any, name: str) -> list[np.ndarray]:
     """Arrays on the memory of a column of an arrow table: numbers, lists of one length, tensors."""
-    import pyarrow as arrow
+    found = [_array(chunk, name) for chunk in table[name].chunks]
+    return [array for array in found if array is not None]
 
-    found = []
-    for chunk in column.chunks:
-        kind = chunk.type
-        if hasattr(chunk, "to_numpy_ndarray"):
-            array = chunk.to_numpy_ndarray()
-        elif isinstance(kind, arrow.ExtensionType):
-            array = chunk.to_numpy(zero_copy_only=False)  # Ray's own tensors
-        elif arrow.types.is_fixed_size_list(kind):
-            array = chunk.flatten().to_numpy().reshape(len(chunk), kind.list_size)
+
+def _array(chunk: Any, name: str) -> np.ndarray | None:
+    """None where there are no rows, and so no length of their lists."""
+    from pyarrow import types
+
+    _refuse_nulls(chunk, name)
+    if hasattr(chunk, "to_numpy_ndarray"):
+        return np.asarray(chunk.to_numpy_ndarray())
+    shape = [len(chunk)]
+    # Ray's own tensors are of extension types, which are no lists.
+    while types.is_fixed_size_list(chunk.type) or _is_list(chunk.type):
+        if _is_list(chunk.type):
+            lengths = np.diff(chunk.offsets)
+            if not lengths.size:
+                return None
+            if lengths.min() != lengths.max():
+                raise ValueError(
+                    f"column {name!r} has lists of {lengths.min()} to {lengths.max()} elements: "
+                    "rows of one length are needed, so pad or cut them"
+                )
+            shape.append(int(lengths[0]))
         else:
-            array = chunk.to_numpy(zero_copy_only=False)
-        found.append(array)
-    return found
+            shape.append(chunk.type.list_size)
+        chunk = chunk.flatten()
+        _refuse_nulls(chunk, name)
+    array = np.asarray(chunk.to_numpy(zero_copy_only=False))
+    return array.reshape(shape) if len(shape) > 1 else array
+
+
+def _is_list(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_list(kind) or types.is_large_list(kind))
+
+
+def _refuse_nulls(chunk: Any, name: str) -> None:
+    if chunk.null_count:
+        raise ValueError(
+            f"column {name!r} has {chunk.null_count} values that are null: fill them, or drop "
+            "their rows"
+        )
 
 
 def _with_columns(table: Any, results: Mapping[str, np.ndarray]) -> Any:
@@ -120,8 +153,16 @@ def _with_columns(table: Any, results: Mapping[str, np.ndarray]) -> Any:
     for name, array in results.items():
         if array.ndim == 1:
             column = arrow.array(array)
-        else:
+        elif array.dtype == bool:  # whose bits are no elements of a tensor
+            column = arrow.array(array.reshape(-1))
+            for size in reversed(array.shape[1:]):
+                column = arrow.FixedSizeListArray.from_arrays(column, size)
+        elif array.size:
             column = arrow.FixedShapeTensorArray.from_numpy_ndarray(array)
+        else:  # which pyarrow makes no tensors of
+            kind = arrow.fixed_shape_tensor(arrow.from_numpy_dtype(array.dtype), array.shape[1:])
+            empty = arrow.array([], kind.storage_type)
+            column = arrow.ExtensionArray.from_storage(kind, empty)
         if table.num_columns:
             table = table.append_column(name, column)
         else:

@@ -74,6 +74,66 @@ def test_arrow_columns_in_chunks_of_any_kind_are_run() -> None:
     np.testing.assert_array_equal(result, np.maximum(a + b, 0))
 
 
+@pytest.mark.parametrize("rows", [slice(None), slice(2, 6), slice(3, 3)])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pyarrow.list_(pyarrow.list_(pyarrow.float32())),
+        pyarrow.large_list(pyarrow.list_(pyarrow.float32(), 4)),
+        pyarrow.list_(pyarrow.list_(pyarrow.float32(), 4), 2),
+    ],
+    ids=str,
+)
+def test_lists_of_lists_are_rows(kind: pyarrow.DataType, rows: slice) -> None:
+    x = np.random.default_rng(1).standard_normal((7, 2, 4), np.float32)
+    column = pyarrow.array(x.tolist(), kind)[rows]
+    one = qr.SessionActor(relu_model((4, 2, 4)))
+    for batch in (pyarrow.table({"x": column}), pyarrow.record_batch({"x": column})):
+        done = one(batch)["y"]
+        assert done.type == pyarrow.fixed_shape_tensor(pyarrow.float32(), (2, 4))
+        np.testing.assert_array_equal(
+            np.array(done.to_pylist(), np.float32).reshape(-1, 8),
+            np.maximum(x[rows], 0).reshape(-1, 8),
+        )
+
+
+def test_a_column_without_a_chunk_has_no_rows() -> None:
+    fixed = pyarrow.list_(pyarrow.float32(), 8)
+    for kind in (fixed, pyarrow.list_(pyarrow.float32())):
+        empty = pyarrow.table({"x": pyarrow.chunked_array([], kind)})
+        done = qr.SessionActor(relu_model((4, 8)))(empty)
+        assert (done.num_rows, done["y"].type.shape) == (0, [8])
+
+
+def test_booleans_become_lists() -> None:
+    shape = (4, 2, 3)
+    tensors = {
+        "x": Tensor("x", shape, np.dtype(np.float32)),
+        "y": Tensor("y", shape, np.dtype(bool)),
+    }
+    model = Model("nan", tensors, [Node("n", "IsNan", ["x"], ["y"])], ["x"], ["y"])
+    x = np.zeros((5, 2, 3), np.float32)
+    x[1, 0, 2] = x[4, 1, 0] = np.nan
+    table = pyarrow.table({"x": pyarrow.FixedShapeTensorArray.from_numpy_ndarray(x)})
+    done = qr.SessionActor(model)(table)["y"]
+    np.testing.assert_array_equal(np.array(done.to_pylist()), np.isnan(x))
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ([[1.0] * 8, None], "1 values that are null"),
+        ([[1.0] * 7 + [None]], "1 values that are null"),
+        ([[1.0] * 8, [1.0] * 5], "lists of 5 to 8 elements"),
+        ([[1.0] * 7], r"needs rows of float32\[8\], not float32\[7\]"),
+    ],
+)
+def test_arrow_rows_that_are_none_are_refused(values: list[object], text: str) -> None:
+    table = pyarrow.table({"x": pyarrow.array(values, pyarrow.list_(pyarrow.float32()))})
+    with pytest.raises(ValueError, match=text):
+        qr.SessionActor(relu_model((4, 8)))(table)
+
+
 def test_rows_are_copied_once_in_and_once_out() -> None:
     one = actor()
     a = np.ones((6, 8), np.float32)

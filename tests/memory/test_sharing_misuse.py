@@ -6,6 +6,7 @@ import os
 import pickle
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from qnnrt import _core
 from support import tickets
 from support.outside import SANITIZED, run_code
 from support.senders import SENDER, another, by_broker, gives_back, message_of, said
+from support.waiting import until
 
 pytestmark = [pytest.mark.filterwarnings("ignore:.*fork"), pytest.mark.other_fds]
 
@@ -226,6 +228,33 @@ def test_a_sender_without_a_free_fd() -> None:
         sender.stdin.write("\n")
         sender.stdin.flush()
         assert said(sender) == "free"
+        _core.receive(by_broker(message)).close()
+
+
+def test_a_sender_that_can_open_nothing_any_more_waits_without_a_core() -> None:
+    """Its limit is below what it has open: it cannot even take in who asks, until it may again."""
+    import resource
+
+    with another(SENDER) as sender:
+        message = message_of(bytes.fromhex(said(sender)))
+        tasks = Path(f"/proc/{sender.pid}/task")
+        (broker,) = (t for t in tasks.iterdir() if (t / "comm").read_text() == "qnnrt-broker\n")
+
+        def sleeps() -> int:
+            return int(
+                (broker / "status").read_text().split("\nvoluntary_ctxt_switches:")[1].split()[0]
+            )
+
+        limit = resource.prlimit(sender.pid, resource.RLIMIT_NOFILE)
+        # Below the two fds that its thread waits for, too, which poll refuses then.
+        for lower in (3, 1):
+            resource.prlimit(sender.pid, resource.RLIMIT_NOFILE, (lower, limit[1]))
+            with tickets.connected(message) as s:
+                s.send(tickets.request(message))
+                before = sleeps()
+                assert until(lambda before=before: sleeps() >= before + 5)
+                resource.prlimit(sender.pid, resource.RLIMIT_NOFILE, limit)
+                assert tickets.code_of(s.recv(100)) == 0
         _core.receive(by_broker(message)).close()
 
 
