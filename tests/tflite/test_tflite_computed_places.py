@@ -144,6 +144,18 @@ def test_a_size_that_the_data_decide_is_refused(given: list[Given], reason: str)
         importer.load(data)
 
 
+@pytest.mark.parametrize("op", ["DYNAMIC_UPDATE_SLICE", "STRIDED_SLICE"])
+def test_a_block_without_elements_is_refused(op: str) -> None:
+    if op == "STRIDED_SLICE":
+        fields = {"shrinkAxisMask": 1}
+        given = [x(4, 0), v([1]), v([2]), k([1])]
+        data, _ = Case(op, given, "StridedSliceOptions", fields).build()
+    else:
+        data, _ = Case(op, [x(4, 0), x(2, 0), v([1, 0])]).build()
+    with pytest.raises(UnsupportedOpError, match="a block of"):
+        importer.load(data)
+
+
 def test_a_range_that_the_data_decide_is_refused() -> None:
     given = [x(4, 5), v([1, 2]), v([2, 4]), k([1, 1])]
     data, _ = Case("STRIDED_SLICE", given, "StridedSliceOptions", {"shrinkAxisMask": 1}).build()

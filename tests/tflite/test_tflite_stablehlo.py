@@ -53,6 +53,12 @@ def test_indices_without_a_dimension_for_rows() -> None:
     np.testing.assert_array_equal(found, wanted)
 
 
+def test_a_scatter_of_nothing_is_refused() -> None:
+    given: Scatter = ((5, 0), [[0], [2]], (2, 0), [1], [0], [0], 1)
+    with pytest.raises(UnsupportedOpError, match="0 elements"):
+        importer.load(scattered(given, None))
+
+
 def test_what_meets_at_one_place_is_joined() -> None:
     given: Scatter = ((5, 4), [[1], [4], [1]], (3, 4), [1], [0], [0], 1)
     for kind in JOINS:
@@ -106,6 +112,19 @@ def test_tflites_own_windows(function: int) -> None:
         options = {"reduceFunction": function}
         data, feeds = Case("REDUCE_WINDOW", given, "ReduceWindowOptions", options).build()
         reference.agree(data, feeds)
+
+
+def test_a_long_window_far_apart_is_few_operations() -> None:
+    fields = ([1, 1, 90], [1, 1, 80], [1, 1, 1], [1, 1, 1], [0, 0, 0, 0, 100, 100])
+    data = windows(fields, "STABLEHLO_ADD", 0)
+    q = np.random.default_rng(SEED).uniform(-1, 1, (2, 6, 7)).astype(F32)
+    assert sum(reference.agree(data, [q]).op_counts().values()) < 40
+
+
+def test_a_padding_beyond_32_bits_is_an_error() -> None:
+    data = windows(([1, 2, 1], [1] * 3, [1] * 3, [1] * 3, [0, 0, -(2**62), 0, 0, 0]), "ADD", 0)
+    with pytest.raises(ModelError, match="a padding beyond 32 bits"):
+        importer.load(data)
 
 
 def test_a_window_without_a_place_is_refused() -> None:

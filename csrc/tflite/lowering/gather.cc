@@ -213,8 +213,9 @@ struct Block {
 // `start` has a number for each dimension; it is moved so that the block fits.
 Block BlockOf(Node& n, const Value& x, const Dims& sizes, const Value& start) {
   if (!n.whole(start)) Damaged("a start of %s", TypeName(n.type(start)).c_str());
-  if (Elements(x.dims) > INT32_MAX)
-    Unsupported("%llu elements", static_cast<unsigned long long>(Elements(x.dims)));
+  const uint64_t elements = Elements(x.dims);
+  if (elements > INT32_MAX || elements == 0 || Elements(sizes) == 0)
+    Unsupported("a block of %s in %s", Text(sizes).c_str(), Text(x.dims).c_str());
   uint32_t outer = x.rank();
   Block block = {1, 1, {}};
   while (outer > 0 && sizes[outer - 1] == x.dims[outer - 1]) block.row *= sizes[--outer];

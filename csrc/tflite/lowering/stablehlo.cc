@@ -139,8 +139,9 @@ void StablehloScatter(Node& n) {
   const int64_t join = n.Integer("Computation");
   if (join > kGreatest) Unsupported("a computation on booleans");
   const Windows w = WindowsOf(n, x, index, updates);
-  if (Elements(x.dims) >= INT32_MAX)
-    Unsupported("%llu elements", static_cast<unsigned long long>(Elements(x.dims)));
+  const uint64_t elements = Elements(x.dims);
+  if (elements >= INT32_MAX || elements == 0 || Elements(updates.dims) == 0)
+    Unsupported("%llu elements", static_cast<unsigned long long>(elements));
 
   uint32_t outer = x.rank(), row = 1;
   const auto named = [&](uint32_t d) { return std::count(w.map.begin(), w.map.end(), d) != 0; };
@@ -195,6 +196,8 @@ struct Window {
   int64_t size, stride, dilation;
 };
 
+constexpr int64_t kFew = 64;  // elements of a window that are joined one by one
+
 // Along one dimension. Windows of 2^i elements come from two of half the size.
 Value Slid(Node& n, Value x, uint32_t d, const Window& w, const Joining& join) {
   const int64_t reach = (w.size - 1) * w.dilation, places = int64_t{x.dims[d]} - reach;
@@ -215,7 +218,7 @@ Value Slid(Node& n, Value x, uint32_t d, const Window& w, const Joining& join) {
     return n.Op(join.whole, {cut(x, 0, w.size, w.dilation)}, dims,
                 {U32s("axes", {d}, {1}), Flag("keep_dims", true)});
   }
-  if (w.size <= 2 * w.stride) {  // few places: as many operations as a window has elements
+  if (w.size <= std::min<int64_t>(2 * w.stride, kFew)) {  // few places for each element
     Value sum = cut(x, 0, out, w.stride);
     for (int64_t i = 1; i < w.size; ++i)
       sum = n.Nary(join.pair, {sum, cut(x, i * w.dilation, out, w.stride)});
@@ -289,6 +292,7 @@ void ReduceWindow(Node& n) {
     std::vector<Range> ranges;
     for (uint32_t d = 0; d < rank; ++d) {
       for (uint32_t k = 0; k < 2; ++k) more.push_back(Dim(std::max<int64_t>(pads[2 * d + k], 0)));
+      if (std::min(pads[2 * d], pads[2 * d + 1]) < -INT32_MAX) Damaged("a padding beyond 32 bits");
       const int64_t begin = -std::min<int64_t>(pads[2 * d], 0);
       const int64_t end = int64_t{x.dims[d]} + std::min<int64_t>(pads[2 * d + 1], 0);
       if (begin >= end) Unsupported("a padding that leaves nothing of %s", Text(x.dims).c_str());
