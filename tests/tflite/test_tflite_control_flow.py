@@ -16,6 +16,7 @@ from qnnrt.importers.tflite.parts import Parts
 from qnnrt.importers.tflite.schema import read
 from qnnrt.model import Model
 from support.tflite.builder import ModelBuilder
+from support.tflite.delegated import close, delegate, interpreter, run
 from support.tflite.reference import agree
 
 F32, I32, BOOL = np.float32, np.int32, np.bool_
@@ -126,6 +127,16 @@ def _branches(condition: bool | None, other: tuple[int, ...] = (2, 3)) -> bytes:
 def test_branches(condition: bool | None, sign: int) -> None:
     model = agree(_branches(condition), [sign * np.abs(_random(2, 3))])
     assert model.op_counts().get("ElementWiseSelect", 0) == (2 if condition is None else 0)
+
+
+@pytest.mark.parametrize("condition", [True, False, None])
+def test_a_delegate_takes_what_branches_hold(condition: bool | None) -> None:
+    """The runtime brings the memory of their inputs only when it runs them."""
+    data, x = _branches(condition), np.abs(_random(2, 3))
+    taken, plain = interpreter(data, delegate()), interpreter(data)
+    for sign in (1, -1, -1, 1):
+        for found, wanted in zip(run(taken, [sign * x]), run(plain, [sign * x]), strict=True):
+            close(found, wanted)
 
 
 def test_branches_of_two_shapes_are_taken_only_where_the_condition_is_known() -> None:

@@ -111,6 +111,43 @@ def test_an_operator_is_within_a_step_of_the_interpreter(op: str, kind: str) -> 
     assert unequal <= 0.05 * total
 
 
+def sixteen_bits(op: str, scale: float, q: np.ndarray) -> bytes:
+    """An operator of numbers of 16 bits, its result in steps of 1/32768."""
+    b = ModelBuilder()
+    given = b.input(q.shape, np.int16, scale=scale)
+    options = {"SOFTMAX": "SoftmaxOptions"}.get(op)
+    fields = {"beta": 1.0} if op == "SOFTMAX" else {}
+    made = b.tensor(q.shape, np.int16, scale=1 / 32768)
+    b.output(*b.op(op, [given], [made], options, **fields))
+    return b.build()
+
+
+@pytest.mark.parametrize(("op", "steps"), [("TANH", 12), ("LOGISTIC", 6)])
+def test_every_number_of_16_bits_is_nearer_than_the_interpreters(op: str, steps: int) -> None:
+    """TFLite interpolates in a table: see docs/tflite.md."""
+    q = np.arange(-32768, 32768, dtype=np.int16).reshape(256, 256)
+    most = 0
+    for scale in (1 / 32768, 1 / 4096, 1e-4, 3e-4, 3.3e-3):
+        data, real = sixteen_bits(op, scale, q), q * np.float64(F32.type(scale))
+        exact = np.tanh(real) if op == "TANH" else 1 / (1 + np.exp(-real))
+        rounded = np.clip(np.rint(exact * 32768), -32768, 32767).astype(np.int16)
+        found = reference.run(importer.load(data), [q])
+        assert apart(found, [rounded]) <= 1
+        most = max(most, apart(reference.reference(data, [q]), [rounded]))
+    assert 1 < most <= steps
+
+
+@pytest.mark.parametrize("size", [3, 16, 100])
+def test_a_softmax_of_16_bits_is_nearer_than_the_interpreters(size: int) -> None:
+    q = np.random.default_rng(SEED).integers(-32767, 32768, (200, size)).astype(np.int16)
+    data = sixteen_bits("SOFTMAX", 1e-3, q)
+    real = q * np.float64(F32.type(1e-3))
+    exact = np.exp(real - real.max(1, keepdims=True))
+    rounded = np.rint(exact / exact.sum(1, keepdims=True) * 32768).clip(0, 32767).astype(np.int16)
+    assert apart(reference.run(importer.load(data), [q]), [rounded]) <= 1
+    assert 1 < apart(reference.reference(data, [q]), [rounded]) <= 2 * size
+
+
 CONV = {"strideH": 1, "strideW": 1, "dilationHFactor": 1, "dilationWFactor": 1}
 LAYERS = {
     "conv": Case("CONV_2D", [x(1, 7, 6, 8), w(5, 3, 3, 8), w(5)], "Conv2DOptions", CONV),
@@ -255,6 +292,28 @@ def test_scales_that_are_no_numbers_are_named_once() -> None:
     b.output(*b.op("RELU", [given], [b.tensor((1, 4), np.int8, scale=0.5, zero=0)]))
     with pytest.raises(ModelError, match=r"has a scale that is negative or not finite$"):
         importer.load(b.build())
+
+
+def test_a_scale_of_zero_stands_for_nothing_but_zeros() -> None:
+    """Converters write it for a constant of 0, and for weights of one channel."""
+    b = ModelBuilder()
+    given = b.input((1, 4), np.int16, scale=0.5)
+    none = b.const(np.zeros(1, np.int16), scale=0.0)
+    (y,) = b.op("MUL", [given, none], [b.tensor((1, 4), np.int16, scale=0.25)], "MulOptions")
+    b.output(y)
+    (found,) = reference.run(importer.load(b.build()), [np.array([[-9, 3, 5, 800]], np.int16)])
+    np.testing.assert_array_equal(found, 0)
+
+    b = ModelBuilder()
+    given = b.input((1, 4), np.int8, scale=0.5, zero=0)
+    weights = np.array([[1, 2, 3, 4], [0, 0, 0, 0], [4, 3, 2, 1]], np.int8)
+    scales = b.const(weights, scale=[0.5, 0.0, 0.25], zero=[0, 0, 0])
+    bias = b.const(np.array([5, 0, 6], np.int32), scale=[0.25, 0.0, 0.125], zero=[0, 0, 0])
+    out = b.tensor((1, 3), np.int8, scale=0.5, zero=0)
+    b.output(*b.op("FULLY_CONNECTED", [given, scales, bias], [out], "FullyConnectedOptions",
+                   version=12))  # fmt: skip
+    (found,) = reference.run(importer.load(b.build()), [np.array([[2, 4, -1, 4]], np.int8)])
+    np.testing.assert_array_equal(found, [[14, 0, 7]])
 
 
 def test_weights_without_scales_are_refused() -> None:

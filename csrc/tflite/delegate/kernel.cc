@@ -21,6 +21,13 @@ bool Reported(TfLiteContext* context, const F& call) {
   return status.ok();
 }
 
+Status CheckBytes(const Port& port, const TfLiteTensor& t) {
+  if (t.bytes == port.bytes) return Status::Ok();
+  return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+               "tensor %d has %zu bytes, and had %" PRIu64 " when the graph was made", port.index,
+               t.bytes, port.bytes);
+}
+
 }  // namespace
 
 TfLiteRegistration Kernel::Registration() {
@@ -107,10 +114,9 @@ Status Kernel::Attach(TfLiteContext* context) {
   const bool all = delegate_->options().c.qnnrt_shared_memory;
   for (Port& port : graph_->ports()) {
     const TfLiteTensor& t = context->tensors[port.index];
-    if (t.bytes != port.bytes)
-      return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
-                   "tensor %d has %zu bytes, and had %" PRIu64 " when the graph was made",
-                   port.index, t.bytes, port.bytes);
+    // The runtime gives the inputs of a branch of IF their memory only when it runs.
+    if (t.bytes == 0) continue;
+    QNNRT_RETURN_IF_ERROR(CheckBytes(port, t));
     if (may && (all || delegate_->IsBound(*context, port.index)))
       delegate_->Allocate(context, this, &port);
     if (t.allocation_type == kTfLiteCustom && t.data != nullptr && t.data != port.address)
@@ -152,6 +158,7 @@ TfLiteStatus Kernel::Invoke(TfLiteContext* context, TfLiteNode* node) {
 Status Kernel::Run(TfLiteContext* context) {
   for (Port& port : graph_->ports()) {
     const TfLiteTensor& t = context->tensors[port.index];
+    QNNRT_RETURN_IF_ERROR(CheckBytes(port, t));
     if (t.data != port.address) QNNRT_RETURN_IF_ERROR(Use(&port, t));
   }
   QNNRT_RETURN_IF_ERROR(graph_->Execute());

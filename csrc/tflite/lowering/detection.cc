@@ -1,5 +1,6 @@
-// TFLite_Detection_PostProcess, the custom operator in which detectors of TFLite end: boxes of
-// offsets from anchors, and those that are left once overlapping ones are suppressed.
+// Boxes that are left once overlapping ones are suppressed: NON_MAX_SUPPRESSION, and
+// TFLite_Detection_PostProcess, the custom operator in which detectors of TFLite end, whose boxes
+// are offsets from anchors.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -68,14 +69,15 @@ struct Left {
   uint32_t rows;
 };
 
-Left Suppress(Node& n, const Settings& s, const Value& boxes, const Value& scores, uint32_t limit) {
+Left Suppress(Node& n, float overlap, float score, const Value& boxes, const Value& scores,
+              uint32_t limit) {
   const uint32_t count = boxes.dims[0], classes = scores.dims[0];
   const uint32_t rows = classes * std::min(limit, count);
   const std::vector<Value> found =
       n.Ops("NonMaxSuppression",
             {n.Reshape(boxes, {1, count, 4}), n.Reshape(scores, {1, classes, count})},
             {{{rows, 3}, QNN_DATATYPE_INT_32}, {{1}, QNN_DATATYPE_UINT_32}},
-            {F32("iou_threshold", s.overlap), F32("score_threshold", s.score),
+            {F32("iou_threshold", overlap), F32("score_threshold", score),
              U32("max_boxes_selected", limit)});
   return {n.Reshape(Column(n, found[0], 1, 1), {rows}),
           n.Reshape(Column(n, found[0], 2, 1), {rows}), n.Cast(found[1], QNN_DATATYPE_INT_32),
@@ -136,7 +138,7 @@ void PostProcess(Node& n) {
   Value found_boxes, found_classes, found_scores, number;
   if (s.regular) {
     const Value by_class = n.Transpose(scores, {1, 0});
-    const Left left = Suppress(n, s, boxes, by_class, s.per_class);
+    const Left left = Suppress(n, s.overlap, s.score, boxes, by_class, s.per_class);
     const Value places = n.Op(
         "Concat", {n.Reshape(left.classes, {left.rows, 1}), n.Reshape(left.boxes, {left.rows, 1})},
         {left.rows, 2}, {U32("axis", 1)});
@@ -158,7 +160,7 @@ void PostProcess(Node& n) {
   } else {
     const std::vector<Value> best = TopK(n, scores, each);
     const Value first = n.Reshape(Column(n, best[0], 0, 1), {1, count});
-    const Left left = Suppress(n, s, boxes, first, s.most);
+    const Left left = Suppress(n, s.overlap, s.score, boxes, first, s.most);
     number = left.count;
     const Value counts = Counts(n, left.rows, number);
     // Rows for so many classes of a box as the file says; there may be fewer.
@@ -185,12 +187,43 @@ void PostProcess(Node& n) {
   n.Set(3, n.Cast(number, QNN_DATATYPE_FLOAT_32));
 }
 
+// Version 5 gives the scores besides, and may lower those of overlapping boxes instead.
+void NonMaxSuppression(Node& n) {
+  const Value boxes = n.In(0, 2), scores = n.In(1, 1);
+  const int64_t most = n.Int(2, "the number of boxes");
+  for (int i = 3; i < n.inputs(); ++i) n.NeedConstant(i, "a threshold");
+  const float overlap = static_cast<float>(n.Element(n.In(3), "the overlap"));
+  const float score = static_cast<float>(n.Element(n.In(4), "the least score"));
+  const bool softly = n.Is("NON_MAX_SUPPRESSION_V5");
+  if (softly && n.Element(n.In(5), "the deviation") > 0)
+    Unsupported("scores that overlapping boxes lower (soft_nms_sigma)");
+  const uint32_t count = scores.dims[0];
+  if (most < 1 || most > 1 << 20 || count == 0 || boxes.dims != Dims({count, 4}))
+    Damaged("%lld of the boxes %s with scores %s", static_cast<long long>(most),
+            Text(boxes.dims).c_str(), Text(scores.dims).c_str());
+  // Boxes that overlap by just so much are suppressed in TFLite, those above it in QNN.
+  const float above = std::nextafter(overlap, -std::numeric_limits<float>::infinity());
+  if (!(above >= 0 && above <= 1)) Unsupported("an overlap of %g", static_cast<double>(overlap));
+  const auto room = static_cast<uint32_t>(most);
+  const Left left =
+      Suppress(n, above, score, boxes, n.Reshape(scores, {1, count}), std::min(room, count));
+  const Value counts = Counts(n, left.rows, left.count);
+  n.Set(0, Filled(n, left.boxes, counts, room));
+  if (softly) n.Set(1, Filled(n, Rows(n, scores, left.boxes), counts, room));
+  n.Set(softly ? 2 : 1, n.Reshape(left.count, {}));
+}
+
 }  // namespace
 
 std::vector<Operator> DetectionOperators() {
-  return {{kCustomOperator, "TFLite_Detection_PostProcess", PostProcess,
-           "NonMaxSuppression, TopK, elementwise", "", Fixed::kFloats, Delegated::kAll,
-           "one picture"}};
+  const char* const limits = "constant number and thresholds; of equal scores the first box";
+  return {
+      {120, "NON_MAX_SUPPRESSION_V4", NonMaxSuppression, "NonMaxSuppression", "", Fixed::kFloats,
+       Delegated::kNone, limits},
+      {121, "NON_MAX_SUPPRESSION_V5", NonMaxSuppression, "NonMaxSuppression, Gather", "",
+       Fixed::kFloats, Delegated::kNone, limits},
+      {kCustomOperator, "TFLite_Detection_PostProcess", PostProcess,
+       "NonMaxSuppression, TopK, elementwise", "", Fixed::kFloats, Delegated::kAll, "one picture"}};
 }
 
 }  // namespace qnnrt::tflite

@@ -204,6 +204,44 @@ void StablehloGather(Node& n) {
   n.Set(0, n.Transpose(n.Reshape(found, dims), order));
 }
 
+// A block of `x` that begins where a tensor says: its rows among those of the flat `x`.
+struct Block {
+  uint32_t row, count;  // elements of a row, which lie in one piece; rows of the block
+  Value rows;           // int32: [count]
+};
+
+// `start` has a number for each dimension; it is moved so that the block fits.
+Block BlockOf(Node& n, const Value& x, const Dims& sizes, const Value& start) {
+  if (!n.whole(start)) Damaged("a start of %s", TypeName(n.type(start)).c_str());
+  const uint64_t elements = Elements(x.dims);
+  if (elements > INT32_MAX || elements == 0 || Elements(sizes) == 0)
+    Unsupported("a block of %s in %s", Text(sizes).c_str(), Text(x.dims).c_str());
+  uint32_t outer = x.rank();
+  Block block = {1, 1, {}};
+  while (outer > 0 && sizes[outer - 1] == x.dims[outer - 1]) block.row *= sizes[--outer];
+  block.count = static_cast<uint32_t>(Elements(sizes) / block.row);
+  std::vector<int32_t> last, step(outer, 1);
+  for (uint32_t d = 0; d < outer; ++d) last.push_back(static_cast<int32_t>(x.dims[d] - sizes[d]));
+  for (uint32_t d = outer; d-- > 1;) step[d - 1] = step[d] * static_cast<int32_t>(x.dims[d]);
+  const int32_t zero = 0;
+  const Value least = n.Constant({1}, QNN_DATATYPE_INT_32, &zero);
+  const Value most = n.Constant({outer}, QNN_DATATYPE_INT_32, last.data());
+  const Value by = n.Constant({outer}, QNN_DATATYPE_INT_32, step.data());
+  Value at = CutAlong(n, n.Cast(start, QNN_DATATYPE_INT_32), 0, 0, outer);
+  at = n.Nary("ElementWiseMaximum", {n.Nary("ElementWiseMinimum", {at, most}), least});
+  at = n.Op("ReduceSum", {n.Multiply(at, by)}, {1},
+            {U32s("axes", {0}, {1}), Flag("keep_dims", true)});
+  n.Spend({block.count}, sizeof(int32_t), "the rows of a block");
+  std::vector<int32_t> rows(block.count);
+  for (uint32_t i = 0; i < block.count; ++i) {
+    uint32_t left = i;
+    for (uint32_t d = outer; d-- > 0; left /= sizes[d])
+      rows[i] += static_cast<int32_t>(left % sizes[d]) * step[d];
+  }
+  block.rows = n.Add(at, n.Constant({block.count}, QNN_DATATYPE_INT_32, rows.data()));
+  return block;
+}
+
 void EmbeddingLookup(Node& n) {
   const Value ids = n.In(0), table = n.In(1);
   if (table.rank() == 0) Damaged("a table without rows");
@@ -337,13 +375,33 @@ void SparseToDense(Node& n) {
   n.Set(0, n.Op("ScatterNd", {dense, Index(n, index), values}, dims, {U32("reduction", 0)}));
 }
 
+// The update at a place that is computed: rows of the flat input, as long as what lies in one
+// piece.
+void UpdateAt(Node& n, const Value& x, const Value& update, const Value& start) {
+  if (!(n.encoding(x) == n.encoding(update))) NotFixed("a block of another encoding");
+  const Block block = BlockOf(n, x, update.dims, start);
+  const Dims rows = {Dim(static_cast<int64_t>(Elements(x.dims) / block.row)), block.row};
+  const Value flat = n.Reshape(x, rows);
+  const Value parts = n.Reshape(update, {block.count, block.row});
+  const Value at = n.Reshape(block.rows, {block.count, 1});
+  const Value made = n.Op("ScatterNd", {flat, at, parts}, rows, {U32("reduction", 0)});
+  n.Set(0, n.Reshape(made, x.dims));
+}
+
 // The update in place of a block; the start is moved so that the block fits.
 void DynamicUpdateSlice(Node& n) {
-  const Value x = n.In(0), update = n.In(1);
-  const std::vector<int64_t> start = n.Ints(2, "the start");
-  bool damaged = start.size() != x.rank() || update.rank() != x.rank();
+  const Value x = n.In(0), update = n.In(1), at = n.In(2);
+  bool damaged = at.rank() != 1 || at.dims[0] != x.rank() || update.rank() != x.rank();
   for (uint32_t d = 0; d < x.rank() && !damaged; ++d) damaged = update.dims[d] > x.dims[d];
-  if (damaged) Damaged("%s into %s", Text(update.dims).c_str(), Text(x.dims).c_str());
+  if (damaged)
+    Damaged("%s into %s at %s", Text(update.dims).c_str(), Text(x.dims).c_str(),
+            Text(at.dims).c_str());
+  if (!n.constant(at) && update.dims != x.dims) {
+    UpdateAt(n, x, update, at);
+    return;
+  }
+  std::vector<int64_t> start(x.rank(), 0);
+  if (n.constant(at)) start = n.Ints(2, "the start");
   std::vector<uint32_t> pads;
   for (uint32_t d = 0; d < x.rank(); ++d) {
     const int64_t room = x.dims[d] - update.dims[d];
@@ -371,14 +429,17 @@ void DynamicUpdateSlice(Node& n) {
 
 // The first `length` elements of every batch entry in reverse.
 void ReverseSequence(Node& n) {
-  const Value x = n.In(0);
-  const std::vector<int64_t> lengths = n.Ints(1, "the lengths");
+  const Value x = n.In(0), given = n.In(1);
   const uint32_t axis = Axis(n.Integer("SeqDim"), x.rank());
   const uint32_t batch = Axis(n.Integer("BatchDim"), x.rank());
-  bool damaged = x.rank() == 0 || axis == batch || lengths.size() != x.dims[batch];
+  std::vector<int64_t> lengths;
+  if (n.constant(given)) lengths = n.Ints(1, "the lengths");
+  bool damaged = x.rank() == 0 || axis == batch || given.rank() != 1 ||
+                 given.dims[0] != x.dims[batch] || !n.whole(given);
   for (int64_t l : lengths) damaged = damaged || l < 0 || l > x.dims[axis];
   if (damaged)
-    Damaged("%zu lengths along dimension %u of %s", lengths.size(), axis, Text(x.dims).c_str());
+    Damaged("lengths %s along dimension %u of %s", Text(given.dims).c_str(), axis,
+            Text(x.dims).c_str());
   const uint32_t size = x.dims[axis], rows = x.dims[batch];
   std::vector<uint32_t> order = {batch, axis}, back(x.rank());
   for (uint32_t d = 0; d < x.rank(); ++d) {
@@ -386,16 +447,28 @@ void ReverseSequence(Node& n) {
   }
   for (uint32_t d = 0; d < x.rank(); ++d) back[order[d]] = d;
   n.Spend({rows, size}, 24, "the indices");
-  std::vector<int32_t> at;
-  for (uint32_t r = 0; r < rows; ++r) {
-    for (int64_t i = 0; i < size; ++i) {
-      at.push_back(static_cast<int32_t>(r));
-      at.push_back(static_cast<int32_t>(i < lengths[r] ? lengths[r] - 1 - i : i));
+  Value index;
+  if (n.constant(given)) {
+    std::vector<int32_t> at;
+    for (uint32_t r = 0; r < rows; ++r) {
+      for (int64_t i = 0; i < size; ++i)
+        at.push_back(static_cast<int32_t>(i < lengths[r] ? lengths[r] - 1 - i : i));
     }
+    index = n.Constant({rows, size, 1}, QNN_DATATYPE_INT_32, at.data());
+  } else {
+    std::vector<int32_t> places(size);
+    std::iota(places.begin(), places.end(), 0);
+    const Value at = n.Constant({1, size}, QNN_DATATYPE_INT_32, places.data());
+    const int32_t one = 1;
+    const Value length = n.Reshape(Index(n, given), {rows, 1});
+    const Value last =
+        n.Nary("ElementWiseSubtract", {length, n.Constant({1, 1}, QNN_DATATYPE_INT_32, &one)});
+    index = n.Select(n.Compare("ElementWiseLess", {at, length}),
+                     n.Nary("ElementWiseSubtract", {last, at}), at);
+    index = n.Reshape(index, {rows, size, 1});
   }
   const Value moved = n.Transpose(x, order);
-  const Value index = n.Constant({rows, size, 2}, QNN_DATATYPE_INT_32, at.data());
-  const Value out = n.Op("GatherNd", {moved, index}, moved.dims, {U32("batch_dims", 0)});
+  const Value out = n.Op("GatherNd", {moved, index}, moved.dims, {U32("batch_dims", 1)});
   n.Set(0, n.Transpose(out, back));
 }
 
@@ -542,6 +615,14 @@ void ResizeNearest(Node& n) {
 
 }  // namespace
 
+Value BlockAt(Node& n, const Value& x, const Dims& sizes, const Value& start) {
+  if (sizes == x.dims) return x;
+  const Block block = BlockOf(n, x, sizes, start);
+  const Value flat =
+      n.Reshape(x, {Dim(static_cast<int64_t>(Elements(x.dims) / block.row)), block.row});
+  return n.Reshape(Take(n, flat, block.rows, 0), sizes);
+}
+
 std::vector<Operator> GatherOperators() {
   const Fixed own = Fixed::kOwn, floats = Fixed::kFloats;
   const Delegated not_fixed = Delegated::kNotFixed, none = Delegated::kNone;
@@ -554,14 +635,13 @@ std::vector<Operator> GatherOperators() {
       {97, "RESIZE_NEAREST_NEIGHBOR", ResizeNearest, "ResizeNearestNeighbor, Gather",
        "ResizeNearestNeighborOptions"},
       {107, "GATHER_ND", GatherNd, "GatherNd"},
-      {112, "REVERSE_SEQUENCE", ReverseSequence, "GatherNd", "ReverseSequenceOptions", own, none,
-       "constant lengths"},
+      {112, "REVERSE_SEQUENCE", ReverseSequence, "GatherNd", "ReverseSequenceOptions", own, none},
       {113, "MATRIX_DIAG", MatrixDiag, "ElementWiseSelect", "", floats, not_fixed},
       {115, "MATRIX_SET_DIAG", MatrixSetDiag, "ElementWiseSelect"},
       {122, "SCATTER_ND", ScatterNd, "ScatterNd", "", floats, not_fixed},
       {125, "SEGMENT_SUM", SegmentSum, "ScatterNd", "", floats, none, "constant segment ids"},
-      {151, "DYNAMIC_UPDATE_SLICE", DynamicUpdateSlice, "Concat, StridedSlice", "", own, none,
-       "constant start"},
+      {151, "DYNAMIC_UPDATE_SLICE", DynamicUpdateSlice, "ElementWiseSelect, ScatterNd", "", own,
+       none},
       {153, "UNSORTED_SEGMENT_PROD", UnsortedSegment, "ScatterNd", "", floats, none},
       {154, "UNSORTED_SEGMENT_MAX", UnsortedSegment, "ScatterNd", "", floats, none},
       {155, "UNSORTED_SEGMENT_SUM", UnsortedSegment, "ScatterNd", "", floats, none},

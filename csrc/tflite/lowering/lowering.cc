@@ -135,7 +135,7 @@ const std::vector<Operator>& Operators() {
     for (const auto& rows :
          {ConvOperators(), DetectionOperators(), ElementwiseOperators(), GatherOperators(),
           MediapipeOperators(), MovementOperators(), RecurrentOperators(), ReduceOperators(),
-          SlicePadOperators(), SpectrumOperators()})
+          SlicePadOperators(), SpectrumOperators(), StablehloOperators()})
       all->insert(all->end(), rows.begin(), rows.end());
     return all.release();
   }();

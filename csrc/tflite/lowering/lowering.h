@@ -198,11 +198,16 @@ struct Range {
 Value Cut(Node& n, const Value& x, const std::vector<Range>& ranges);
 // x[.., begin:end, ..] along one dimension.
 Value CutAlong(Node& n, const Value& x, uint32_t axis, int64_t begin, int64_t end);
+// x[start:start + sizes], where the start is computed: one number for each dimension.
+Value BlockAt(Node& n, const Value& x, const Dims& sizes, const Value& start);
 // a x b of matrices, each one turned first where its flag says so; dimensions before broadcast.
 Value Product(Node& n, const Value& a, const Value& b, bool turned_a = false,
               bool turned_b = false);
 // Constant padding with a real number: (before, after) of every dimension.
 Value Padded(Node& n, const Value& x, const std::vector<uint32_t>& pads, double value);
+
+// `steps[d] - 1` elements of `value` between any two along dimension d.
+Value Spread(Node& n, Value x, const std::vector<int64_t>& steps, double value);
 
 // What becomes of an operator's fixed-point numbers.
 enum class Fixed {
@@ -250,5 +255,6 @@ std::vector<Operator> RecurrentOperators();
 std::vector<Operator> ReduceOperators();
 std::vector<Operator> SlicePadOperators();
 std::vector<Operator> SpectrumOperators();
+std::vector<Operator> StablehloOperators();
 
 }  // namespace qnnrt::tflite

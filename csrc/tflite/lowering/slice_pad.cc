@@ -75,9 +75,25 @@ Value Padded(Node& n, const Value& x, const std::vector<uint32_t>& pads, double 
 namespace {
 
 void Slice(Node& n) {
-  const Value x = n.In(0);
-  const std::vector<int64_t> begin = n.Ints(1, "the beginning"), size = n.Ints(2, "the size");
-  bool damaged = begin.size() != x.rank() || size.size() != x.rank();
+  const Value x = n.In(0), start = n.In(1);
+  const std::vector<int64_t> size = n.Ints(2, "the size");
+  bool damaged = start.rank() != 1 || start.dims[0] != x.rank() || size.size() != x.rank();
+  if (!damaged && !n.constant(start)) {
+    Dims dims;
+    for (uint32_t d = 0; d < x.rank(); ++d) {
+      if (size[d] == -1)
+        Unsupported(
+            "a size that follows from the beginning (input 1), which is computed when the "
+            "model runs");
+      damaged = damaged || size[d] < 1 || size[d] > x.dims[d];
+      dims.push_back(static_cast<uint32_t>(size[d]));
+    }
+    if (damaged) Damaged("it slices %s of %s", Text(size).c_str(), Text(x.dims).c_str());
+    n.Set(0, BlockAt(n, x, dims, start));
+    return;
+  }
+  std::vector<int64_t> begin;
+  if (!damaged) begin = n.Ints(1, "the beginning");
   std::vector<Range> ranges;
   for (uint32_t d = 0; d < x.rank() && !damaged; ++d) {
     const int64_t dim = x.dims[d];
@@ -100,19 +116,49 @@ Range Indices(int64_t begin, int64_t end, int64_t stride, bool no_begin, bool no
   return {first, last, stride};
 }
 
+// What indexing by a number leaves of `x`, where the number is computed: `entries` of the tensor
+// `begin` by dimension, -1 for a dimension that stays whole.
+Value Indexed(Node& n, const Value& x, const Value& begin, const std::vector<int64_t>& entries) {
+  Dims sizes = x.dims;
+  std::vector<int32_t> from(x.rank(), 0), count(x.rank());
+  for (uint32_t d = 0; d < x.rank(); ++d) {
+    count[d] = static_cast<int32_t>(x.dims[d]);
+    if (entries[d] < 0) continue;
+    sizes[d] = 1;
+    from[d] = static_cast<int32_t>(entries[d]);
+  }
+  if (!n.whole(begin)) Damaged("a beginning of %s", TypeName(n.type(begin)).c_str());
+  const Value which = n.Constant({x.rank()}, QNN_DATATYPE_INT_32, from.data());
+  const Value size = n.Constant({x.rank()}, QNN_DATATYPE_INT_32, count.data());
+  const int32_t zero = 0;
+  const Value none = n.Constant({1}, QNN_DATATYPE_INT_32, &zero);
+  const Value narrow = n.Cast(begin, QNN_DATATYPE_INT_32);
+  const Value at = n.Op("Gather", {narrow, which}, {x.rank()}, {I32("axis", 0)});
+  const Value back = n.Compare("ElementWiseLess", {at, none});  // counted from the end
+  return BlockAt(n, x, sizes, n.Select(back, n.Add(at, size), at));
+}
+
 // Bit i of a mask is for entry i of begin, end and strides. Entries for new dimensions and the
 // ellipsis select no dimension or several, all others the next one.
 void StridedSlice(Node& n) {
-  const Value x = n.In(0);
-  const std::vector<int64_t> begin = n.Ints(1, "the beginning"), end = n.Ints(2, "the end");
+  const Value x = n.In(0), first = n.In(1), last = n.In(2);
   const std::vector<int64_t> strides = n.Ints(3, "the strides");
-  const size_t count = begin.size();
-  if (end.size() != count || strides.size() != count || count > 31)
-    Damaged("%zu begins, %zu ends and %zu strides", count, end.size(), strides.size());
+  const size_t count = strides.size();
+  if (first.dims != Dims{Dim(static_cast<int64_t>(count))} || last.dims != first.dims || count > 31)
+    Damaged("begins %s, ends %s and %zu strides", Text(first.dims).c_str(), Text(last.dims).c_str(),
+            count);
   const int64_t begin_mask = n.Integer("BeginMask"), end_mask = n.Integer("EndMask");
   const int64_t ellipsis_mask = n.Integer("EllipsisMask"), new_mask = n.Integer("NewAxisMask");
   const int64_t shrink_mask = n.Integer("ShrinkAxisMask");
   const bool offset = n.Flag("Offset");
+  // Numbers that no mask hides decide the shape, but for those that index a dimension away.
+  const int64_t all = (int64_t{1} << count) - 1, shapeless = ellipsis_mask | new_mask | shrink_mask;
+  std::vector<int64_t> begin(count, 0), end(count, 0);
+  const bool computed = !n.constant(first) && !offset && (~(shapeless | begin_mask) & all) == 0;
+  if (!computed) begin = n.Ints(1, "the beginning");
+  if (n.constant(last) || offset || (~(shapeless | end_mask) & all) != 0)
+    end = n.Ints(2, "the end");
+  std::vector<int64_t> entries;  // of `first`, by dimension
   size_t named = 0, ellipses = 0;
   for (size_t i = 0; i < count; ++i) {
     ellipses += ellipsis_mask >> i & 1;
@@ -127,6 +173,7 @@ void StridedSlice(Node& n) {
     for (; dims > 0; --dims) {
       out.push_back(x.dims[ranges.size()]);
       ranges.push_back({0, out.back(), 1});
+      entries.push_back(-1);
     }
   };
   for (size_t i = 0; i < count; ++i) {
@@ -143,6 +190,12 @@ void StridedSlice(Node& n) {
         std::abs(stride) > int64_t{INT32_MAX} + 1)
       Damaged("a range beyond 32 bits");
     const bool no_begin = begin_mask >> i & 1;
+    const bool indexed = computed && !no_begin && (shrink_mask >> i & 1);
+    entries.push_back(indexed ? static_cast<int64_t>(i) : -1);
+    if (indexed) {
+      ranges.push_back({0, size, 1});
+      continue;
+    }
     if (shrink_mask >> i & 1) {
       int64_t at = begin[i] < 0 ? begin[i] + size : begin[i];
       if (no_begin) at = stride > 0 ? 0 : size - 1;
@@ -153,12 +206,14 @@ void StridedSlice(Node& n) {
       continue;
     }
     if (stride == 0) Damaged("a stride of 0");
-    const int64_t last = offset ? begin[i] + end[i] : end[i];
-    ranges.push_back(Indices(begin[i], last, stride, no_begin, end_mask >> i & 1, size));
+    const int64_t until = offset ? begin[i] + end[i] : end[i];
+    ranges.push_back(Indices(begin[i], until, stride, no_begin, end_mask >> i & 1, size));
     out.push_back(Length(ranges.back()));
   }
   if (ellipses == 0) whole(x.rank() - named);
-  n.Set(0, n.Reshape(Cut(n, x, ranges), out));
+  Value cut = Cut(n, x, ranges);
+  if (computed) cut = Indexed(n, cut, first, entries);
+  n.Set(0, n.Reshape(cut, out));
 }
 
 void Reverse(Node& n) {
@@ -226,7 +281,8 @@ void MirrorPad(Node& n) {
                : x);
 }
 
-// `steps[d] - 1` elements of `value` between any two along dimension d.
+}  // namespace
+
 Value Spread(Node& n, Value x, const std::vector<int64_t>& steps, double value) {
   for (uint32_t d = 0; d < x.rank(); ++d) {
     if (steps[d] < 1) Damaged("a step of %lld", static_cast<long long>(steps[d]));
@@ -243,6 +299,8 @@ Value Spread(Node& n, Value x, const std::vector<int64_t>& steps, double value) 
   }
   return x;
 }
+
+namespace {
 
 void Dilate(Node& n) {
   const Value x = n.In(0);
@@ -354,9 +412,9 @@ std::vector<Operator> SlicePadOperators() {
       {34, "PAD", Pad, "Pad"},
       {37, "BATCH_TO_SPACE_ND", BatchToSpace, "BatchToSpace"},
       {38, "SPACE_TO_BATCH_ND", SpaceToBatch, "SpaceToBatch"},
-      {45, "STRIDED_SLICE", StridedSlice, "StridedSlice", "StridedSliceOptions"},
+      {45, "STRIDED_SLICE", StridedSlice, "StridedSlice, Gather", "StridedSliceOptions"},
       {60, "PADV2", Pad, "Pad"},
-      {65, "SLICE", Slice, "StridedSlice"},
+      {65, "SLICE", Slice, "StridedSlice, Gather"},
       {100, "MIRROR_PAD", MirrorPad, "Pad", "MirrorPadOptions"},
       {105, "REVERSE_V2", Reverse, "StridedSlice"},
       {195, "STABLEHLO_PAD", StablehloPad, "Pad, StridedSlice", "StablehloPadOptions",

@@ -16,7 +16,7 @@ from ..budget import Budget, Limits
 from ..encodings import decode
 from ..graph import Edge, Op, physical, unique
 from ..guard import shortened
-from . import control_flow, fold, native, spectrum, variables
+from . import computations, control_flow, fold, native, spectrum, variables
 from .native import TABLE
 from .reasons import CONTROL, reason_for
 from .refusal import Damaged, RefusedInside, Unsupported, WrongType
@@ -304,12 +304,14 @@ class Lowering:
             folded = fold.fold(self.budget, replace(node, inputs=real))
             if folded is not None:
                 return [*folded]
+        joined = computations.of(self.file, info)
         plan = native.lower(
             info,
             [None if t is None else (t, v) for t, v in zip(node.tensors, node.inputs, strict=True)],
             node.outputs,
             _STATES[self.states],
             min(int(self.budget.all_bytes_left), 2**62),
+            joined,
         )
         if "refused" in plan:
             raise self._refusal(plan, node)

@@ -53,6 +53,7 @@ def lower(
     outputs: list[TensorInfo],
     states: int,
     budget: int,
+    more: dict[str, int],
 ) -> dict[str, Any]:
     """What an operator becomes, or why not, as ``qnnrt_tflite_lower`` returns it.
 
@@ -60,8 +61,10 @@ def lower(
         inputs: None where one is omitted; those of variable tensors have no value.
         states: QNNRT_TFLITE_STATES_*.
         budget: bytes of constants that may be made.
+        more: options that are not in the operator's table.
     """
     params = [("version", _DOUBLE, float(info.version)), *_params(info.options)]
+    params += [(name, _DOUBLE, float(value)) for name, value in more.items()]
     given = [None if i is None else _input(*i) for i in inputs]
     wanted = [_tensor((), t.dtype, _COMPUTED, quantization=t.encoding) for t in outputs]
     described = _core.Op("", "", info.op, params, given, wanted)

@@ -19,9 +19,7 @@ REASONS: dict[str, str] = {
          "STABLEHLO_RNG_BIT_GENERATOR"),
         _RANDOM,
     ),
-    **dict.fromkeys(
-        ("UNIQUE", "WHERE", "NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"), _DATA
-    ),
+    **dict.fromkeys(("UNIQUE", "WHERE"), _DATA),
     **dict.fromkeys(
         ("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", "HASHTABLE_LOOKUP",
          "LSH_PROJECTION", "SKIP_GRAM", "EMBEDDING_LOOKUP_SPARSE", "CONCAT_EMBEDDINGS"),

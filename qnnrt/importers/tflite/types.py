@@ -51,10 +51,14 @@ class Quantized:
     axis: int
 
     def model(self, bits: int | None = None) -> Quantization:
-        """In QNN's terms: an offset is the zero point's negative."""
-        if self.scale.size == 1:
-            return Quantization(float(self.scale[0]), -int(self.zero_point[0]), None, bits)
-        return Quantization(self.scale, (-self.zero_point).astype(np.int32), self.axis, bits)
+        """In QNN's terms: an offset is the zero point's negative.
+
+        Converters write a scale of 0 for a tensor of nothing but zeros; QNN's are positive.
+        """
+        scale = np.where(self.scale == 0, np.finfo(np.float32).tiny, self.scale)
+        if scale.size == 1:
+            return Quantization(float(scale[0]), -int(self.zero_point[0]), None, bits)
+        return Quantization(scale, (-self.zero_point).astype(np.int32), self.axis, bits)
 
 
 @dataclass

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from qnnrt.importers.tflite.schema import read
-from support.tflite import detection, mediapipe, sparse, spectrum
+from support.tflite import detection, mediapipe, sparse, spectrum, stablehlo, suppression
 from support.tflite import recurrent as tflite_recurrent
 from support.tflite.case import (
     BOOL,
@@ -368,7 +368,8 @@ def tried() -> Counter[str]:
     found["DEQUANTIZE"] += len(KINDS)
     found[detection.NAME] += len(detection.FORMS)
     found["DENSIFY"] += len(sparse.FORMS)
-    found.update(mediapipe.COUNTS)
+    for made in (mediapipe, stablehlo, suppression):
+        found.update(made.COUNTS)
     found["RFFT2D"] += len(spectrum.FORMS) * len(spectrum.READERS)
     for reader in spectrum.READERS:
         found[reader] += len(spectrum.FORMS)
