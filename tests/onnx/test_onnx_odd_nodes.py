@@ -345,3 +345,19 @@ def test_wide_integers_are_not_interpolated(dtype: type[np.generic], mode: str) 
         model = make([resize], {"x": shape}, ["y"], {"scales": scales}, types=types)
         with pytest.raises(UnsupportedOpError, match="floats have not all its digits"):
             importer.load(model)
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 3), (1, 2, 1, 4), (1, 2, 2, 1, 5)])
+@pytest.mark.parametrize("op", ["AveragePool", "LpPool", "MaxPool"])
+def test_a_window_that_goes_beyond_all_there_is(op: str, shape: tuple[int, ...]) -> None:
+    """With ceil_mode the only window along an axis may end behind the tensor."""
+    rank = len(shape) - 2
+    size = [d + 1 for d in shape[2:]]
+    for counted in range(2) if op == "AveragePool" else (None,):
+        how = {} if counted is None else {"count_include_pad": counted}
+        pool = node(op, ["x"], ["y"], kernel_shape=size, strides=[2] * rank, ceil_mode=1, **how)
+        agree(make([pool], {"x": shape}, ["y"], opset=19), {"x": random(1, *shape)})
+    pool = node(op, ["x"], ["y"], kernel_shape=[d + 2 for d in shape[2:]], strides=[2] * rank,
+                ceil_mode=1)  # fmt: skip
+    with pytest.raises(ModelError, match="does not fit into"):
+        importer.load(make([pool], {"x": shape}, ["y"], opset=19))
