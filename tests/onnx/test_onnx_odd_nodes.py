@@ -361,3 +361,36 @@ def test_a_window_that_goes_beyond_all_there_is(op: str, shape: tuple[int, ...])
                 ceil_mode=1)  # fmt: skip
     with pytest.raises(ModelError, match="does not fit into"):
         importer.load(make([pool], {"x": shape}, ["y"], opset=19))
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16"])
+@pytest.mark.parametrize("to", ["bool", "float16", "float32", "int32", "int64", "uint8"])
+def test_codes_that_are_cast_are_the_integers(kind: str, to: str) -> None:
+    """Of a QuantizeLinear and of a tensor that is moved, also beside their DequantizeLinear; and
+    the other way, of integers that become codes."""
+    code, number = (helper.np_dtype_to_tensor_dtype(np.dtype(t)) for t in (kind, to))
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        node("Transpose", ["q"], ["t"], perm=[1, 0]),
+        node("DequantizeLinear", ["t", "s", "z"], ["d"]),
+        node("Cast", ["q"], ["a"], to=number),
+        node("Cast", ["t"], ["b"], to=number),
+        node("Cast", ["i"], ["c"], to=code),
+        node("DequantizeLinear", ["c", "s", "z"], ["e"]),
+    ]
+    proto = make(
+        nodes, {"x": (4, 5), "i": (3,)}, ["a", "b", "d", "e"],
+        {"s": np.array(0.25, np.float32), "z": np.array(3, kind)}, 21,
+        {"i": TensorProto.INT64, "a": number, "b": number},
+    )  # fmt: skip
+    x = np.linspace(0, 20, 20, dtype=np.float32).reshape(4, 5)  # as 8 bits without a sign
+    agree(proto, {"x": x, "i": np.array([0, 7, 99], np.int64)})
+
+
+@pytest.mark.parametrize("outputs", [["y", "", ""], ["y", "h", ""], ["", "h", ""], ["", "", "c"]])
+def test_results_that_nobody_wants_have_no_name(outputs: list[str]) -> None:
+    """Of an LSTM over sequences of several lengths, which is written as other operators."""
+    constants = {"w": random(1, 2, 8, 3), "r": random(2, 2, 8, 2), "l": np.array([2, 4], np.int32)}
+    lstm = node("LSTM", ["x", "w", "r", "", "l"], outputs, hidden_size=2, direction="bidirectional")
+    proto = make([lstm], {"x": (4, 2, 3)}, [o for o in outputs if o], constants)
+    agree(proto, {"x": random(3, 4, 2, 3)})
