@@ -394,3 +394,37 @@ def test_results_that_nobody_wants_have_no_name(outputs: list[str]) -> None:
     lstm = node("LSTM", ["x", "w", "r", "", "l"], outputs, hidden_size=2, direction="bidirectional")
     proto = make([lstm], {"x": (4, 2, 3)}, [o for o in outputs if o], constants)
     agree(proto, {"x": random(3, 4, 2, 3)})
+
+
+@pytest.mark.parametrize(
+    ("op", "how"),
+    [
+        ("GlobalLpPool", {}),
+        ("LpPool", {"kernel_shape": [2, 3]}),
+        ("LpPool", {"kernel_shape": [2, 2], "dilations": [1, 2]}),
+        ("ReduceL2", {"axes": [2, -1]}),
+        ("ReduceL2", {"axes": [1], "keepdims": 0}),
+    ],
+)
+@pytest.mark.parametrize("scale", [1, 1000])
+def test_squares_that_halves_do_not_hold(op: str, how: dict[str, object], scale: int) -> None:
+    """The root of their sum is one again, which is what counts."""
+    opset = 17 if op == "ReduceL2" else 18
+    types = dict.fromkeys("xy", TensorProto.FLOAT16)
+    proto = make([node(op, ["x"], ["y"], **how)], {"x": (2, 3, 4, 5)}, ["y"], {}, opset, types)
+    x = (random(1, 2, 3, 4, 5) * scale).astype(np.float16)
+    x[0] = x[0, 0]
+    agree(proto, {"x": x}, atol=2e-3)
+
+
+@pytest.mark.parametrize("scale", [0, 1, 1000])
+def test_a_variance_that_halves_do_not_hold(scale: int) -> None:
+    """Beside numpy: ONNX Runtime has no such kernel, and no types for ONNX's function."""
+    types = dict.fromkeys("xy", TensorProto.FLOAT16)
+    nodes = [node("MeanVarianceNormalization", ["x"], ["y"])]
+    x = (random(1, 2, 3, 4, 5) * scale).astype(np.float16)
+    wide = x.astype(np.float64)
+    wanted = wide - wide.mean((0, 2, 3), keepdims=True)
+    wanted /= np.sqrt((wanted**2).mean((0, 2, 3), keepdims=True)) + 1e-9
+    with qnnrt.Session(importer.load(make(nodes, {"x": x.shape}, ["y"], types=types))) as session:
+        np.testing.assert_allclose(session.run({"x": x})["y"], wanted, atol=2e-3)
