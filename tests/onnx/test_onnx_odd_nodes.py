@@ -428,3 +428,20 @@ def test_a_variance_that_halves_do_not_hold(scale: int) -> None:
     wanted /= np.sqrt((wanted**2).mean((0, 2, 3), keepdims=True)) + 1e-9
     with qnnrt.Session(importer.load(make(nodes, {"x": x.shape}, ["y"], types=types))) as session:
         np.testing.assert_allclose(session.run({"x": x})["y"], wanted, atol=2e-3)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_constant_of_more_dimensions_behind_a_transpose(side: str) -> None:
+    """As torch.bucketize of rearranged pixels is exported."""
+    limits = np.array([0.0, 0.5], np.float32).reshape(2, 1, 1, 1, 1)
+    nodes = [
+        node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
+        node("Mul", ["t", "t"], ["m"]),
+        node("Greater", ["m", "c"] if side == "left" else ["c", "m"], ["g"]),
+        node("Cast", ["g"], ["i"], to=TensorProto.INT64),
+        node("ReduceSum", ["i", "axes"], ["y"], keepdims=0),
+    ]
+    constants = {"c": limits, "axes": np.array([0])}
+    types = {"y": TensorProto.INT64}
+    proto = make(nodes, {"x": (1, 6, 8, 4)}, ["y"], constants, types=types)
+    agree(proto, {"x": random(1, 1, 6, 8, 4)})
