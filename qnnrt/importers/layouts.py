@@ -146,6 +146,8 @@ def _belongs(op: Op, rank: int) -> bool:
     for edge in (*op.inputs, *op.outputs):
         if edge is None or (edge.quantization is not None and edge.quantization.axis is not None):
             return False
+        if edge.data is not None and edge.data.ndim > rank:
+            return False  # the result has its rank
     computed = [e for e in op.inputs if e is not None and e.data is None]
     if not computed or any(len(e.shape) != rank and e.shape != (1,) for e in computed):
         return False

@@ -90,7 +90,9 @@ def _mark(graph: Graph) -> None:
             for out in op.outputs:
                 if out is not None and source is not None and out.dtype == source.dtype:
                     out.quantization = q
-        elif op.type not in ("Cast", "Dequantize") and op.type not in _POSITIONS:
+        elif _is_wide_cast(op) or (
+            op.type not in ("Cast", "Dequantize") and op.type not in _POSITIONS
+        ):
             for i, edge in enumerate(op.inputs):
                 if edge is None or edge.quantization is None:
                     continue
@@ -110,6 +112,12 @@ def _mark(graph: Graph) -> None:
                 if op.outputs[0] is not None:
                     graph.replace(op.outputs[0], edge)
     graph.index()
+
+
+def _is_wide_cast(op: Op) -> bool:
+    """A Cast to INT_64, by which QNN has the numbers that codes stand for, and not the codes."""
+    out = op.outputs[0]
+    return op.type == "Cast" and out is not None and out.dtype == np.int64
 
 
 def _merge(graph: Graph) -> None:

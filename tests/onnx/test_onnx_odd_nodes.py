@@ -345,3 +345,103 @@ def test_wide_integers_are_not_interpolated(dtype: type[np.generic], mode: str) 
         model = make([resize], {"x": shape}, ["y"], {"scales": scales}, types=types)
         with pytest.raises(UnsupportedOpError, match="floats have not all its digits"):
             importer.load(model)
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 3), (1, 2, 1, 4), (1, 2, 2, 1, 5)])
+@pytest.mark.parametrize("op", ["AveragePool", "LpPool", "MaxPool"])
+def test_a_window_that_goes_beyond_all_there_is(op: str, shape: tuple[int, ...]) -> None:
+    """With ceil_mode the only window along an axis may end behind the tensor."""
+    rank = len(shape) - 2
+    size = [d + 1 for d in shape[2:]]
+    for counted in range(2) if op == "AveragePool" else (None,):
+        how = {} if counted is None else {"count_include_pad": counted}
+        pool = node(op, ["x"], ["y"], kernel_shape=size, strides=[2] * rank, ceil_mode=1, **how)
+        agree(make([pool], {"x": shape}, ["y"], opset=19), {"x": random(1, *shape)})
+    pool = node(op, ["x"], ["y"], kernel_shape=[d + 2 for d in shape[2:]], strides=[2] * rank,
+                ceil_mode=1)  # fmt: skip
+    with pytest.raises(ModelError, match="does not fit into"):
+        importer.load(make([pool], {"x": shape}, ["y"], opset=19))
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16"])
+@pytest.mark.parametrize("to", ["bool", "float16", "float32", "int32", "int64", "uint8"])
+def test_codes_that_are_cast_are_the_integers(kind: str, to: str) -> None:
+    """Of a QuantizeLinear and of a tensor that is moved, also beside their DequantizeLinear; and
+    the other way, of integers that become codes."""
+    code, number = (helper.np_dtype_to_tensor_dtype(np.dtype(t)) for t in (kind, to))
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        node("Transpose", ["q"], ["t"], perm=[1, 0]),
+        node("DequantizeLinear", ["t", "s", "z"], ["d"]),
+        node("Cast", ["q"], ["a"], to=number),
+        node("Cast", ["t"], ["b"], to=number),
+        node("Cast", ["i"], ["c"], to=code),
+        node("DequantizeLinear", ["c", "s", "z"], ["e"]),
+    ]
+    proto = make(
+        nodes, {"x": (4, 5), "i": (3,)}, ["a", "b", "d", "e"],
+        {"s": np.array(0.25, np.float32), "z": np.array(3, kind)}, 21,
+        {"i": TensorProto.INT64, "a": number, "b": number},
+    )  # fmt: skip
+    x = np.linspace(0, 20, 20, dtype=np.float32).reshape(4, 5)  # as 8 bits without a sign
+    agree(proto, {"x": x, "i": np.array([0, 7, 99], np.int64)})
+
+
+@pytest.mark.parametrize("outputs", [["y", "", ""], ["y", "h", ""], ["", "h", ""], ["", "", "c"]])
+def test_results_that_nobody_wants_have_no_name(outputs: list[str]) -> None:
+    """Of an LSTM over sequences of several lengths, which is written as other operators."""
+    constants = {"w": random(1, 2, 8, 3), "r": random(2, 2, 8, 2), "l": np.array([2, 4], np.int32)}
+    lstm = node("LSTM", ["x", "w", "r", "", "l"], outputs, hidden_size=2, direction="bidirectional")
+    proto = make([lstm], {"x": (4, 2, 3)}, [o for o in outputs if o], constants)
+    agree(proto, {"x": random(3, 4, 2, 3)})
+
+
+@pytest.mark.parametrize(
+    ("op", "how"),
+    [
+        ("GlobalLpPool", {}),
+        ("LpPool", {"kernel_shape": [2, 3]}),
+        ("LpPool", {"kernel_shape": [2, 2], "dilations": [1, 2]}),
+        ("ReduceL2", {"axes": [2, -1]}),
+        ("ReduceL2", {"axes": [1], "keepdims": 0}),
+    ],
+)
+@pytest.mark.parametrize("scale", [1, 1000])
+def test_squares_that_halves_do_not_hold(op: str, how: dict[str, object], scale: int) -> None:
+    """The root of their sum is one again, which is what counts."""
+    opset = 17 if op == "ReduceL2" else 18
+    types = dict.fromkeys("xy", TensorProto.FLOAT16)
+    proto = make([node(op, ["x"], ["y"], **how)], {"x": (2, 3, 4, 5)}, ["y"], {}, opset, types)
+    x = (random(1, 2, 3, 4, 5) * scale).astype(np.float16)
+    x[0] = x[0, 0]
+    agree(proto, {"x": x}, atol=2e-3)
+
+
+@pytest.mark.parametrize("scale", [0, 1, 1000])
+def test_a_variance_that_halves_do_not_hold(scale: int) -> None:
+    """Beside numpy: ONNX Runtime has no such kernel, and no types for ONNX's function."""
+    types = dict.fromkeys("xy", TensorProto.FLOAT16)
+    nodes = [node("MeanVarianceNormalization", ["x"], ["y"])]
+    x = (random(1, 2, 3, 4, 5) * scale).astype(np.float16)
+    wide = x.astype(np.float64)
+    wanted = wide - wide.mean((0, 2, 3), keepdims=True)
+    wanted /= np.sqrt((wanted**2).mean((0, 2, 3), keepdims=True)) + 1e-9
+    with qnnrt.Session(importer.load(make(nodes, {"x": x.shape}, ["y"], types=types))) as session:
+        np.testing.assert_allclose(session.run({"x": x})["y"], wanted, atol=2e-3)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_constant_of_more_dimensions_behind_a_transpose(side: str) -> None:
+    """As torch.bucketize of rearranged pixels is exported."""
+    limits = np.array([0.0, 0.5], np.float32).reshape(2, 1, 1, 1, 1)
+    nodes = [
+        node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
+        node("Mul", ["t", "t"], ["m"]),
+        node("Greater", ["m", "c"] if side == "left" else ["c", "m"], ["g"]),
+        node("Cast", ["g"], ["i"], to=TensorProto.INT64),
+        node("ReduceSum", ["i", "axes"], ["y"], keepdims=0),
+    ]
+    constants = {"c": limits, "axes": np.array([0])}
+    types = {"y": TensorProto.INT64}
+    proto = make(nodes, {"x": (1, 6, 8, 4)}, ["y"], constants, types=types)
+    agree(proto, {"x": random(1, 1, 6, 8, 4)})

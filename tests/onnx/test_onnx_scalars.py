@@ -21,6 +21,7 @@ ONE = {
 }  # fmt: skip
 TWO = {"Add", "Div", "Equal", "Greater", "Less", "Max", "Min", "Mul", "PRelu", "Pow", "Sub"}
 BOOLEAN = {"Equal", "Greater", "Less"}
+BITS = {"BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor"}
 
 
 def operands(op: str) -> dict[str, np.ndarray]:
@@ -30,23 +31,22 @@ def operands(op: str) -> dict[str, np.ndarray]:
     return {"v": x, "w": np.array(0.5, np.float32)} if op in TWO else {"v": x}
 
 
-@pytest.mark.parametrize(
-    ("op", "held"),
-    [(op, held) for op in sorted(ONE) for held in ("", "v")]
-    + [(op, held) for op in sorted(TWO | {"Clip"}) for held in ("", "v", "w", "vw")],
-)
-def test_a_function_of_a_scalar_is_a_scalar(op: str, held: str) -> None:
-    """held: which of its operands are constants."""
-    values = operands(op)
+def check(op: str, values: dict[str, np.ndarray], held: str, **attributes: object) -> None:
     feeds = {"x": np.zeros(2, np.float32)} | {n: x for n, x in values.items() if n not in held}
+    kind = helper.np_dtype_to_tensor_dtype(values["v"].dtype)
+    nodes = [
+        helper.make_node(op, list(values), ["s"], **attributes),
+        helper.make_node("Identity", ["x"], ["y"]),
+    ]
     graph = helper.make_graph(
-        [helper.make_node(op, list(values), ["s"]), helper.make_node("Identity", ["x"], ["y"])],
+        nodes,
         "scalars",
-        [helper.make_tensor_value_info(n, TensorProto.FLOAT, x.shape) for n, x in feeds.items()],
         [
-            helper.make_tensor_value_info(
-                "s", TensorProto.BOOL if op in BOOLEAN else TensorProto.FLOAT, ()
-            ),
+            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+            for n, x in feeds.items()
+        ],
+        [
+            helper.make_tensor_value_info("s", TensorProto.BOOL if op in BOOLEAN else kind, ()),
             helper.make_tensor_value_info("y", TensorProto.FLOAT, (2,)),
         ],
         [numpy_helper.from_array(values[n], n) for n in held],
@@ -62,3 +62,24 @@ def test_a_function_of_a_scalar_is_a_scalar(op: str, held: str) -> None:
         found = session.run(given)["s"]
     assert np.shape(found) == np.shape(wanted) == ()
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("op", "held"),
+    [(op, held) for op in sorted(ONE) for held in ("", "v")]
+    + [(op, held) for op in sorted(TWO | {"Clip"}) for held in ("", "v", "w", "vw")],
+)
+def test_a_function_of_a_scalar_is_a_scalar(op: str, held: str) -> None:
+    """held: which of its operands are constants."""
+    check(op, operands(op), held)
+
+
+@pytest.mark.parametrize(
+    ("op", "held"),
+    [("BitwiseNot", held) for held in ("", "v")]
+    + [(op, held) for op in sorted(BITS) for held in ("", "v", "w", "vw")],
+)
+def test_bits_of_a_scalar_are_a_scalar(op: str, held: str) -> None:
+    values = {"v": np.array(53, np.uint8), "w": np.array(3, np.uint8)}
+    how = {"direction": "RIGHT"} if op == "BitShift" else {}
+    check(op, values if op in BITS else {"v": values["v"]}, held, **how)

@@ -49,6 +49,11 @@ sub = _short.sub
 times = _short.times
 
 
+def widened(c: Lowering, x: Value) -> Value:
+    """For powers and their sums, which are beyond half precision where roots of them are not."""
+    return cast(c, x, np.dtype(np.float32)) if x.dtype == np.float16 else x
+
+
 def select(c: Lowering, condition: Value, a: Value, b: Value) -> Value:
     return nary(c, "ElementWiseSelect", [condition, a, b], a.dtype)
 

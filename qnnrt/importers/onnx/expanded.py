@@ -22,7 +22,8 @@ _LARGEST_TRANSFORM = 2**24
 
 
 def array(b: Body, value: np.ndarray) -> str:
-    return b.op("Constant", [], value=numpy_helper.from_array(np.ascontiguousarray(value)))
+    value = np.ascontiguousarray(value).reshape(value.shape)  # which alone has no rank 0
+    return b.op("Constant", [], value=numpy_helper.from_array(value))
 
 
 def ints(b: Body, values: Sequence[int]) -> str:

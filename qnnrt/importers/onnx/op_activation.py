@@ -7,7 +7,21 @@ import math
 import numpy as np
 
 from ...dtypes import has_data_type, is_float
-from .common import add, cast, div, mul, nary, plus, reduce, scalar, select, sub, times, unary
+from .common import (
+    add,
+    cast,
+    div,
+    mul,
+    nary,
+    plus,
+    reduce,
+    scalar,
+    select,
+    sub,
+    times,
+    unary,
+    widened,
+)
 from .nodes import Lowering, OnnxNode, Result, Unsupported, axis_of, lowers
 from .values import Value, constant
 from .whole import greatest_below, least_above, truncated_sum
@@ -249,11 +263,12 @@ def identity_op(c: Lowering, n: OnnxNode) -> Result:
 
 @lowers("MeanVarianceNormalization", to="ReduceMean and elementwise")
 def mean_variance(c: Lowering, n: OnnxNode) -> Value:
-    x = n.input(0)
+    x = widened(c, n.input(0))
     axes = [axis_of(a, x.rank) for a in n.integers("axes") or [0, 2, 3]]
     centred = sub(c, x, reduce(c, "ReduceMean", x, axes))
     variance = reduce(c, "ReduceMean", mul(c, centred, centred), axes)
-    return div(c, centred, plus(c, unary(c, "ElementWiseSquareRoot", variance), 1e-9))
+    y = div(c, centred, plus(c, unary(c, "ElementWiseSquareRoot", variance), 1e-9))
+    return cast(c, y, n.input(0).dtype)
 
 
 @lowers("Cast", to="Cast")

@@ -20,6 +20,7 @@ from .common import (
     strided,
     times,
     unary,
+    widened,
 )
 from .nodes import Lowering, OnnxNode, Result, Unsupported, lowers
 from .op_conv import widen
@@ -234,7 +235,7 @@ def average_pool(c: Lowering, n: OnnxNode) -> Value:
 
 @lowers("LpPool", to="PoolAvg2d, ElementWisePower")
 def lp_pool(c: Lowering, n: OnnxNode) -> Value:
-    x = n.input(0)
+    x = widened(c, n.input(0))
     w = Window(n, x)
     p = n.integer("p", 2)
     powers = nary(c, "ElementWisePower", [unary(c, "ElementWiseAbs", x), scalar(p, x.dtype)])
@@ -243,7 +244,7 @@ def lp_pool(c: Lowering, n: OnnxNode) -> Value:
         total = times(c, mean, float(math.prod(w.kernel)))
     else:
         total = over_taps(c, powers, w, 0.0, "ElementWiseAdd")
-    return nary(c, "ElementWisePower", [total, scalar(1 / p, x.dtype)])
+    return cast(c, nary(c, "ElementWisePower", [total, scalar(1 / p, x.dtype)]), n.input(0).dtype)
 
 
 @lowers("GlobalAveragePool", to="PoolAvg2d, ReduceMean")
@@ -265,7 +266,7 @@ def _global(c: Lowering, x: Value, kind: str, other: str, **params: object) -> V
 
 @lowers("GlobalLpPool", to="ElementWisePower, ReduceSum")
 def global_lp_pool(c: Lowering, n: OnnxNode) -> Value:
-    x, p = n.input(0), n.integer("p", 2)
+    x, p = widened(c, n.input(0)), n.integer("p", 2)
     powers = nary(c, "ElementWisePower", [unary(c, "ElementWiseAbs", x), scalar(p, x.dtype)])
     total = reduce(c, "ReduceSum", powers, range(2, x.rank))
-    return nary(c, "ElementWisePower", [total, scalar(1 / p, x.dtype)])
+    return cast(c, nary(c, "ElementWisePower", [total, scalar(1 / p, x.dtype)]), n.input(0).dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...dtypes import is_float
-from .common import add, cast, div, mul, nary, plus, reduce, scalar, sub, unary
+from .common import add, cast, div, mul, nary, plus, reduce, scalar, sub, unary, widened
 from .nodes import Lowering, OnnxNode, Refused, Result, axis_of, lowers
 from .values import Value, constant, identity
 
@@ -53,21 +53,22 @@ def lower_reduce(c: Lowering, n: OnnxNode) -> Value:
     keep = bool(n.integer("keepdims", 1))
     if n.op == "ReduceMean" and 0 in [x.shape[a] for a in axes or ()]:  # as fold_reduce.py
         return constant(np.zeros(n.shape(), x.dtype))
-    whole = x.dtype if n.op == "ReduceL2" and x.dtype.kind in "iu" else None
+    given = x.dtype
+    if n.op == "ReduceL2":
+        x = cast(c, x, np.dtype(np.int64)) if given.kind in "iu" else widened(c, x)
     if n.op in ("ReduceL1",):
         if x.dtype == np.float64:
             x = nary(c, "ElementWiseMaximum", [sub(c, scalar(0, x.dtype), x), x])
         elif x.dtype.kind != "u":
             x = unary(c, "ElementWiseAbs", x)
     elif n.op in ("ReduceL2", "ReduceSumSquare"):
-        x = cast(c, x, np.dtype(np.int64)) if whole is not None else x
         x = mul(c, x, x)
     if x.dtype.kind == "b":
         # Any and all: QNN reduces numbers only.
         y = lower_reduce_numbers(c, n, cast(c, x, np.dtype(np.int32)), axes, keep)
         return cast(c, y, x.dtype)
     y = lower_reduce_numbers(c, n, x, axes, keep)
-    return y if whole is None else cast(c, y, whole)
+    return cast(c, y, given) if n.op == "ReduceL2" else y
 
 
 def lower_reduce_numbers(

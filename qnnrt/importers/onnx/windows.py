@@ -59,7 +59,8 @@ def moved(
     for d, k, s, dil, (begin, end) in zip(size, kernel, stride, dilation, pads, strict=True):
         reach = (k - 1) * dil + 1
         room = d + begin + end - reach
-        if room < 0:
+        # With ceil_mode the last window may go beyond the end, also if it is the only one.
+        if room < (1 - s if ceil else 0):
             raise ValueError(
                 f"a window over {reach} elements does not fit into {d} with the padding "
                 f"{(begin, end)}"
