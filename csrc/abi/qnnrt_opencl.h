@@ -105,8 +105,9 @@ typedef struct Qnnrt_OpenClStep_t {
 // Bit flags of an input or output.
 #define QNNRT_OPENCL_OUTPUT 1u
 #define QNNRT_OPENCL_READ 2u  // kernels read this output, too
-// The kernel that writes this output first reads, of inputs, the elements alone that it writes.
-#define QNNRT_OPENCL_ELEMENTWISE 4u
+// From this bit on: how many arguments (memories of a call) the step that first writes this output
+// is done with then. An input among them may have the output's memory.
+#define QNNRT_OPENCL_ARGS_BEFORE 16u
 
 typedef struct Qnnrt_OpenClTensor_t {
   const char* name;

@@ -47,7 +47,7 @@ CommandList::CommandList(const Qnnrt_OpenClListInfo_t& info)
     if (io.scalar && io.shape.empty()) io.other_shape = {1};
     io.nbytes = given.nbytes;
     io.output = (given.flags & QNNRT_OPENCL_OUTPUT) != 0;
-    io.elementwise = (given.flags & QNNRT_OPENCL_ELEMENTWISE) != 0;
+    io.args_before = given.flags >> QNNRT_OPENCL_ARGS_BEFORE;
     io.refused = io.output ? kReadOnly : kWriteOnly;
     if ((given.flags & QNNRT_OPENCL_READ) != 0) io.refused |= kWriteOnly;
     inputs_ += io.output ? 0 : 1;

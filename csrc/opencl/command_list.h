@@ -80,7 +80,7 @@ class CommandList {
       uint32_t step, index;
     };
     std::vector<Patch> patches;
-    bool elementwise = false;  // QNNRT_OPENCL_ELEMENTWISE
+    uint32_t args_before = 0;  // QNNRT_OPENCL_ARGS_BEFORE
     void* bound = nullptr;     // the cl_mem that the steps have; null: to be set
     void* given = nullptr;     // that of the execution
     void* checked = nullptr;   // the one that CheckShared has seen

@@ -165,14 +165,17 @@ Status CommandList::BindMemory(const Binding& binding, Commands* commands) {
 }
 
 // One buffer may be an input and an output where every kernel that reads it is done before one
-// writes it, or that one reads only what it writes itself: work items keep no order.
+// writes it, or that one reads only what it writes itself: work items keep no order. Kernels of one
+// step that run one after the other are in the order of their arguments.
 Status CommandList::CheckShared() {
   const auto seen = [](const Io& io) { return io.given == io.checked; };
   if (std::all_of(io_.begin(), io_.end(), seen)) return Status::Ok();
   const auto read_first = [](const Io& input, const Io& output) {
     for (const Io::Patch& read : input.patches) {
       for (const Io::Patch& written : output.patches)
-        if (read.step >= written.step + (output.elementwise ? 1 : 0)) return false;
+        if (read.step > written.step ||
+            (read.step == written.step && read.index >= output.args_before))
+          return false;
     }
     return true;
   };

@@ -107,9 +107,9 @@ cdef class CommandList:
             those of the memories, where 0 stands for one of ``io``, and must not wait for the
             device.
         io: (id, QNN data type, bytes, shape, whether an output, [(step, index), ...], name,
-            whether kernels read this output, whether the one that writes it first reads, of
-            inputs, the elements alone that it writes) each, inputs first. An index is that of a
-            kernel's argument, or in the list of a step of Python's.
+            whether kernels read this output, how many arguments the step that writes it first is
+            done with then: an input among these may have its memory) each, inputs first. An index
+            is that of a kernel's argument, or in the list of a step of Python's.
         keep: what must live as long: kernels, programs, buffers.
         device: the cl_device_id; without it there is no queue with timestamps for profiles.
         base: the queue that memory changes owners in, unless that is ``queue``.
@@ -266,10 +266,10 @@ cdef Qnnrt_OpenClStep_t _opencl_step(tuple step, list alive) except *:
 
 cdef Qnnrt_OpenClTensor_t _opencl_tensor(tuple tensor, list alive) except *:
     cdef Qnnrt_OpenClTensor_t t
-    t.id, t.data_type, t.nbytes, shape, output, _, name, read, elementwise = tensor
+    t.id, t.data_type, t.nbytes, shape, output, _, name, read, before = tensor
     t.name = _opencl_name(name, alive)
     t.flags = (QNNRT_OPENCL_OUTPUT if output else 0) | (QNNRT_OPENCL_READ if read else 0) \
-        | (QNNRT_OPENCL_ELEMENTWISE if elementwise else 0)
+        | (<uint32_t>before << QNNRT_OPENCL_ARGS_BEFORE)
     t.rank = <uint32_t>len(shape)
     t.dims = <const uint32_t*>_opencl_array("I", shape, alive)
     return t

@@ -30,13 +30,13 @@ _CPU_GROUP: Final = 64
 
 __all__ = [
     "Compiled",
+    "args_before",
     "compile_graph",
     "group_of",
     "launches_of",
     "noting_steps",
     "read_by",
     "unsupported",
-    "written_elementwise",
 ]
 
 
@@ -159,7 +159,7 @@ def compile_graph(
         flags = mem_flags.READ_WRITE | mem_flags.COPY_HOST_PTR
         faults = memory.buffers[FAULTS] = pyopencl().Buffer(context, flags, hostbuf=zeros)
     patches: dict[Value, list[tuple[int, int]]] = {v: [] for v in ir.io}
-    read, elementwise = read_by(launches), written_elementwise(only, ir)
+    read, before = read_by(launches), args_before(only, ir)
     kernels = []
     steps: list[tuple[Any, ...]] = []
     places: list[tuple[int, ...]] = []
@@ -206,7 +206,7 @@ def compile_graph(
                 patches[v],
                 v.name,
                 v in read,
-                v in elementwise,
+                before[v],
             )
             for v in ir.io
         ],
@@ -232,19 +232,26 @@ def read_by(launches: Iterable[tuple[Node, Launch]]) -> set[Value]:
     return found
 
 
-def written_elementwise(launches: Iterable[Launch], ir: Ir) -> set[Value]:
-    """Outputs whose first kernel reads, of graph inputs, the elements alone that it writes."""
-    found: set[Value] = set()
+def args_before(launches: Iterable[Launch], ir: Ir) -> dict[Value, int]:
+    """How many arguments an output's first step is done with when it writes the output: those of
+    the parts before, and of the part that writes where it reads, of graph inputs, the elements
+    alone that it writes. A graph input among them may have the output's memory."""
+    found: dict[Value, int] = {}
     written: set[Value] = set()
     for launch in launches:
-        args = [arg.root for arg in launch.args if isinstance(arg, Value)]
-        outputs = {v for v in args if v.kind == "output"} - written
-        written |= outputs
-        inputs = Counter(v for v in args if v.kind == "input")
-        if inputs - Counter(read.root for _, read in launch.in_place):
-            continue
-        found |= {y for y in outputs if all(x.nbytes == y.nbytes for x in inputs)}
-    return found & set(ir.io)
+        before = 0
+        for part in [part for _, part in launch.parts] or [launch]:
+            args = [arg.root for arg in part.args if isinstance(arg, Value)]
+            outputs = {v for v in args if v.kind == "output"} - written
+            written |= outputs
+            inputs = Counter(v for v in args if v.kind == "input")
+            single = not inputs - Counter(read.root for _, read in part.in_place)
+            behind = before + len(part.args)
+            for y in outputs:
+                over = single and all(x.nbytes == y.nbytes for x in inputs)
+                found[y] = behind if over else before
+            before = behind
+    return {y: found.get(y, 0) for y in ir.io}
 
 
 def group_of(total: tuple[int, ...], device: Device) -> tuple[int, ...] | None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from .allocation import Arena, check_size, constants_of, most_bytes, places
 from .allocation import arenas as plan_arenas
-from .compile import group_of, launches_of, noting_steps, read_by, written_elementwise
+from .compile import args_before, group_of, launches_of, noting_steps, read_by
 from .describe import description
 from .ir import FAULTS, Ir, Launch, Node, Value
 from .passes import run
@@ -27,7 +27,8 @@ _MAGIC: Final = b"\x89QNNRTCL"
 _VERSION: Final = 1
 _IO, _ARENA, _CONSTANT, _FAULTS = range(4)  # kinds of memory
 _MEMORY, _INT, _FLOAT = range(3)  # kinds of arguments
-_OUTPUT, _READ, _ELEMENTWISE = 1, 2, 4  # flags of inputs and outputs
+_OUTPUT, _READ = 1, 2  # flags of inputs and outputs
+_ARGS_BEFORE: Final = 16  # the bit of these flags from which on there is a count
 _ALIGNED: Final = ((4096, 4096), (0, 64))  # constants of so many bytes begin at multiples of
 
 
@@ -127,7 +128,7 @@ def make(ir: Ir, target: Target, request: np.ndarray) -> Executable:
     out.parts.append(_MAGIC)
     out.put("I", _VERSION)
     out.text("", " ".join(STANDARD), ROUNDED)
-    _io(out, ir, read_by(launches), written_elementwise(only, ir))
+    _io(out, ir, read_by(launches), args_before(only, ir))
     out.put("I", len(arenas))
     out.put(f"{len(arenas)}Q", *(arena.plan.peak for arena in arenas))
     out.put("I", len(memories.rows))
@@ -142,12 +143,12 @@ def make(ir: Ir, target: Target, request: np.ndarray) -> Executable:
     return Executable(b"".join(out.parts), memories.constants, memories.end)
 
 
-def _io(out: _Writer, ir: Ir, read: set[Value], elementwise: set[Value]) -> None:
+def _io(out: _Writer, ir: Ir, read: set[Value], before: dict[Value, int]) -> None:
     out.put("I", len(ir.io))
     for value in ir.io:
         out.text(value.name)
         flags = _OUTPUT * (value.kind == "output") | _READ * (value in read)
-        flags |= _ELEMENTWISE * (value in elementwise)
+        flags |= before[value] << _ARGS_BEFORE
         out.put("IIII", value.id, value.code, flags, len(value.shape))
         out.put(f"{len(value.shape)}IQ", *value.shape, value.nbytes)
 

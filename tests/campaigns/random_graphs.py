@@ -1,11 +1,13 @@
-"""Random ONNX graphs of what passes look for, beside ONNX Runtime.
+"""Random ONNX graphs of what passes look for, beside ONNX Runtime, on the cpu or the gpu backend.
 
     python tests/campaigns/random_graphs.py --count 2000 --seed 7
     --size 24                    blocks in a graph; 3 to 12 unless given
-    --ways plain,bfloat16        instead of all
+    --ways plain,bfloat16        instead of all of the cpu backend
+    --ways gpu                   all of the gpu backend, or gpu_plain,gpu_tf32
     --first 1234 --count 1 --save found.onnx   one graph, as a file
 
-A graph is a function of seed, number and size. Status 1 when something differed.
+A graph is a function of seed, number and size. Status 1 when something differed. Halves and tf32
+may end a step apart behind QuantizeLinear.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from collections import Counter
 from pathlib import Path
 
 import onnx
+
+import qnnrt
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 
@@ -35,7 +39,14 @@ def main() -> int:
     parser.add_argument("--ways", default=",".join(WAYS))
     parser.add_argument("--save", type=Path, help="write the last graph here")
     o = parser.parse_args()
-    ways = {name: WAYS[name] for name in o.ways.split(",")}
+    known, names = dict(WAYS), o.ways.split(",")
+    if any(name.startswith("gpu") for name in names):
+        from support.random_graphs.gpu import GPU_WAYS
+
+        known |= GPU_WAYS
+        names = list(GPU_WAYS) if names == ["gpu"] else names
+        qnnrt.qnn.Backend.shared("gpu")  # one for all sessions
+    ways = {name: known[name] for name in names}
     tally: Counter[str] = Counter()
     began = time.monotonic()
     for number in range(o.first, o.first + o.count):

@@ -13,14 +13,16 @@ from test_gpu_shares import target
 import qnnrt
 from qnnrt.dtypes import data_type
 from qnnrt.gpu import ir, programs
+from qnnrt.gpu.compile import args_before
 from qnnrt.gpu.ops import table
 from qnnrt.gpu.together import each_kernel, run_together
 from qnnrt.model import Model, Node, Tensor
 from support.gpu.cases import one_backend  # noqa: F401
-from support.gpu.opencl import opencl_is_up  # noqa: F401
+from support.gpu.opencl import cl, opencl_is_up  # noqa: F401
 from support.one_node import u32
 
 F32 = np.dtype(np.float32)
+RW = cl.mem_flags.READ_WRITE
 
 
 def launches(op: str, shape: tuple[int, ...], **params: Any) -> list[tuple[ir.Node, ir.Launch]]:
@@ -112,3 +114,70 @@ def test_they_compute_what_they_do_alone(
         started = library.gpu_counts(s.graph.handle)["kernels"]
     np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-7)
     assert started == len({step["start"] for step in steps}) < len(steps)
+
+
+def test_parts_before_one_that_writes_are_done() -> None:
+    values = [
+        ir.Value(n, 1, (4, 16), F32, data_type(F32), kind)
+        for n, kind in {"x": "input", "z": "input", "y": "output", "w": "output"}.items()
+    ]
+    x, z, y, w = values
+    graph = ir.Ir("g", tuple(values))
+
+    def step(op: str, read: ir.Value, written: ir.Value, **params: Any) -> Any:
+        node = ir.Node(op, op, [read], [written], params)
+        return [(node, launch) for launch in table()[op](node, target())]
+
+    def counts(*steps: Any) -> tuple[int, int]:
+        made = [launch for step in steps for launch in step]
+        launches = [launch for _, launch in run_together(made, 1024, True)]
+        found = args_before(launches, graph)
+        assert (found[x], found[z]) == (0, 0)
+        return found[y], found[w]
+
+    relu, soft = (len(step(op, x, y, axis=1, beta=1.0)[0][1].args) for op in ("Relu", "Softmax"))
+    assert counts(step("Relu", x, y)) == (relu, 0)
+    assert counts(step("Softmax", x, y, axis=1, beta=1.0)) == (0, 0)
+    assert counts(step("Relu", x, y), step("Relu", z, w)) == (relu, 2 * relu)
+    assert counts(step("Softmax", z, y, axis=1, beta=1.0), step("Relu", x, w)) == (0, soft + relu)
+
+
+def test_memory_of_inputs_that_parts_are_done_with(
+    monkeypatch: pytest.MonkeyPatch,
+    one_backend: qnnrt.qnn.Backend,  # noqa: F811
+) -> None:
+    """Two states in one kernel, each updated in place, and an input that a later part reads."""
+    library, shape = one_backend.library, (4, 16)
+    monkeypatch.setattr(library, "device", dataclasses.replace(library.device, kind="gpu"))
+    given = {n: np.random.default_rng(i).standard_normal(shape, F32) for i, n in enumerate("abc")}
+    with one_backend.create_context() as context:
+        graph = context.create_graph("g")
+        kinds = dict.fromkeys("abc", "app_write") | {"s": "native"}
+        kinds |= dict.fromkeys("uvw", "app_read")
+        t = {n: graph.add_tensor(n, shape, F32, type=kind) for n, kind in kinds.items()}
+        graph.add_node("softened", "Softmax", [t["c"]], [t["s"]], {"axis": np.uint32(1)})
+        for x, y in zip("abs", "uvw", strict=True):
+            graph.add_node(f"to {y}", "ElementWiseMultiply", [t[x], t[x]], [t[y]])
+        graph.finalize()
+        assert library.gpu_counts(graph.handle)["kernels"] == 0
+        buffers = {n: cl.Buffer(one_backend.cl_context, RW, 256) for n in "abcuvw"}
+        handles = {n: context.register(b, shape, F32, kind="opencl") for n, b in buffers.items()}
+
+        def run(outputs: str) -> list[np.ndarray]:
+            for n, x in given.items():
+                cl.enqueue_copy(one_backend.cl_queue, buffers[n], x)
+            graph.execute([handles[n] for n in "abc"], [handles[n] for n in outputs])
+            got = [np.empty(shape, F32) for _ in outputs]
+            for n, y in zip(outputs, got, strict=True):
+                cl.enqueue_copy(one_backend.cl_queue, y, buffers[n])
+            return got
+
+        wanted = run("uvw")
+        assert library.gpu_counts(graph.handle)["kernels"] == 1
+        np.testing.assert_allclose(wanted[0], given["a"] ** 2, rtol=1e-6)
+        for outputs in ("abc", "abw", "ubc", "cbw", "uca"):
+            for y, expected in zip(run(outputs), wanted, strict=True):
+                np.testing.assert_array_equal(y, expected, outputs)
+        # `b` is read by the part behind the one that writes `u`.
+        with pytest.raises(qnnrt.GraphError, match="'b' and output 'u' are one OpenCL"):
+            run("bvw")

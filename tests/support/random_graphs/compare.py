@@ -26,6 +26,11 @@ BATCH = "N"
 #: given to a graph that say how much of a difference rounding explains.
 TOLERANCE = {"float32": 2e-5, "bfloat16": 3e-2, "float16": 4e-3}
 ROUNDING = {"float32": 1e-6, "bfloat16": 4e-3, "float16": 5e-4}
+#: Of ways whose precision is another than that of the file.
+PRECISIONS = {
+    "bfloat16": "bfloat16",
+    **dict.fromkeys(("float16", "gpu_fp16", "gpu_hybrid", "gpu_tf32"), "float16"),
+}
 #: Of what such a change does how much is allowed, and how many are tried.
 TIMES, SAMPLES = 10, 4
 #: Numbers above this are none of networks: halves overflow.
@@ -91,10 +96,10 @@ def _moved(graph: Graph, wanted: Outputs, precision: str) -> dict[str, float]:
 
 def _run(proto: onnx.ModelProto, feeds: Outputs, **options: Any) -> Outputs:
     with qnnrt.Session(importer.load(proto), **({"threads": 1} | options)) as s:
-        return _twice(s, feeds)
+        return twice(s, feeds)
 
 
-def _twice(s: qnnrt.Session, feeds: Outputs) -> Outputs:
+def twice(s: qnnrt.Session, feeds: Outputs) -> Outputs:
     given = {n: feeds[n].reshape(t.shape) for n, t in s.inputs.items()}
     first, second = ({n: np.array(y) for n, y in s.run(given).items()} for _ in range(2))
     for name, y in first.items():
@@ -127,9 +132,9 @@ def binary(graph: Graph, folder: Path) -> Outputs:
     path = folder / "model.bin"
     with qnnrt.Session(importer.load(graph.proto), threads=1) as s:
         s.save_binary(path)
-        wanted = _twice(s, graph.feeds)
+        wanted = twice(s, graph.feeds)
     with qnnrt.Session(qnnrt.load(path), threads=1) as s:
-        found = _twice(s, graph.feeds)
+        found = twice(s, graph.feeds)
     assert all(found[n].tobytes() == y.tobytes() for n, y in wanted.items())
     return found
 
@@ -146,7 +151,7 @@ def open_batch(graph: Graph, folder: Path) -> Outputs:
     (size,) = sizes or {1}
     shapes = {BATCH: size} if sizes else None
     with qnnrt.Session(importer.load(proto, shapes=shapes), threads=1) as s:
-        return _twice(s, graph.feeds)
+        return twice(s, graph.feeds)
 
 
 def optimized(graph: Graph, folder: Path) -> Outputs:
@@ -184,7 +189,7 @@ def check(graph: Graph, ways: Mapping[str, Way] = WAYS) -> list[str] | None:
         except Exception as e:
             wrong.append(f"{way}: {type(e).__name__}: {e}")
             continue
-        precision = way if way in TOLERANCE else "float32"
+        precision = PRECISIONS.get(way, "float32")
         for name, y in found.items():
             if y.dtype != wanted[name].dtype:
                 wrong.append(f"{way}, {name}: {y.dtype} and not {wanted[name].dtype}")
