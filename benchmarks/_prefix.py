@@ -10,14 +10,14 @@ from typing import Any
 
 from _harness import Benchmark
 
-from qnnrt.llm import LanguageModel, Prefix
+from qnnrt.llm import LanguageModel
 
 TOKENS = 8  # that the other process adds
 clock = time.perf_counter_ns
 
 
 def receiver(path: str, options: dict[str, Any], pipe: Connection, keep: bool) -> None:
-    """For each message: nanoseconds until the memory is mapped, until the graph of single tokens is
+    """For each message: nanoseconds until the memory is mapped and the graph of single tokens is
     bound to it, and until the next token is there; tokens; what the graphs have run. `keep`: what
     came stays until the next message was read."""
     with LanguageModel(path, **options) as model:
@@ -28,20 +28,19 @@ def receiver(path: str, options: dict[str, Any], pipe: Connection, keep: bool) -
         pipe.send("ready")
         while message := pipe.recv_bytes():
             begin = clock()
-            prefix = Prefix.from_bytes(message)
-            mapped = clock()
-            text = model.conversation(prefix)
-            model._bind(text._slots, 1, 1)
+            text = model.conversation(message)
+            model._bind(text._slots, 1, 1)  # if it was not yet
             bound = clock()
+            length = len(text.tokens)
             next(text.generate(1))
             first = clock()
-            text.rewind(len(prefix.tokens))
+            text.rewind(length)
             made = list(text.generate(TOKENS))
             before, runs = runs, {key: s.stats.executes for key, s in model._sessions.items()}
             read = {key: n - before.get(key, 0) for key, n in runs.items()}
-            pipe.send((mapped - begin, bound - begin, first - begin, made, read))
+            pipe.send((bound - begin, first - begin, made, read))
             kept[:] = [text] if keep else []
-            del prefix, text
+            del text
             other.rewind(1)
             next(other.generate(1))  # binds its own memory, and the caches have other things
 
@@ -87,7 +86,7 @@ def _measure(bench: Benchmark, path: Path, threads: int, length: int, keep: bool
 
         memory = "memory that came before" if keep else "new memory"
         case = bench.case(f"a text of {length} handed over in {memory}, {threads} threads")
-        for i, name in enumerate(("mapped", "mapped and bound", "the next token is there")):
+        for i, name in enumerate(("mapped and bound", "the next token is there")):
             case.sampled(name, lambda n, i=i: sample(i, n))
         case.add("read anew, next token", anew)
         case.measure()

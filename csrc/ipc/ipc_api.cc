@@ -99,6 +99,7 @@ uint64_t qnnrt_peer_receive(qnnrt_peer_t* peer, const qnnrt_ticket_t* ticket, qn
     *out = 0;
     const bool own = peer == nullptr && Broker::Get().IsOwn(*ticket);
     const bool direct = peer == nullptr && !own;
+    Memory::Get().registry().Prefetch();
     Result<UniqueFd> fd = own      ? Broker::Get().Open(*ticket)
                           : direct ? OpenDirectly(*ticket)
                                    : Own(peer)->Open(*ticket);

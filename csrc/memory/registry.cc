@@ -73,10 +73,16 @@ Status Registry::Register(uint64_t context, const MemDescriptor* descriptors, ui
                  "expected at least one descriptor and room for its handle");
   }
   std::lock_guard<std::mutex> lock(mutex_);
+  last_count_ = count;
   if (count > 1) slots_.Prefetch(count);
   for (uint32_t i = 0; i < count; ++i) {
     const MemRegistration* before = i > 0 ? slots_.Peek(handles[i - 1]) : nullptr;
     if (before && before->fd != descriptors[i].fd) before = nullptr;
+    if (before && i == 1) {  // all at once: each pin in between waits for what was asked for before
+      for (uint32_t k = 1; k < count; ++k) {
+        registered_.Prefetch({context, before->id, descriptors[k].offset});
+      }
+    }
     Status status = RegisterOne(context, descriptors[i], kinds, before, &handles[i], domain);
     if (status.ok()) continue;
     for (uint32_t k = 0; k < i; ++k) {  // nobody else has seen these: they cannot be pinned
@@ -88,6 +94,11 @@ Status Registry::Register(uint64_t context, const MemDescriptor* descriptors, ui
                       : std::move(status).Within("descriptor " + std::to_string(i));
   }
   return Status::Ok();
+}
+
+void Registry::Prefetch() const {
+  const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+  if (lock.owns_lock() && last_count_ > 1) slots_.Prefetch(last_count_);
 }
 
 Status Registry::RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t kinds,

@@ -10,7 +10,6 @@ interpreter lock, and turns error codes into exceptions.
 import logging
 import os
 import re
-import weakref
 from array import array
 
 from qnnrt import errors
@@ -26,6 +25,7 @@ from cpython.exc cimport PyErr_CheckSignals, PyErr_SetInterrupt
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
+from cpython.weakref cimport PyWeakref_NewRef
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset, strlen
 from libcpp.atomic cimport atomic

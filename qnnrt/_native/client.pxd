@@ -76,6 +76,10 @@ cdef extern from "client/client.h" namespace "qnnrt::client" nogil:
     void WatchForks()
 
 
+cdef extern from *:
+    void Prefetch "__builtin_prefetch"(const void* address, int write) noexcept nogil
+
+
 cdef extern from "<mutex>" namespace "std" nogil:
     cdef cppclass mutex:
         void lock()

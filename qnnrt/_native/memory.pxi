@@ -65,7 +65,7 @@ cdef Buffer _adopt_alone(qnnrt_buffer_t handle):
     buffer._generation = Generation()
     buffer._shape[0] = buffer._nbytes
     buffer._strides[0] = 1
-    buffer._reference = weakref.ref(buffer)
+    buffer._reference = PyWeakref_NewRef(buffer, None)
     _buffers[handle] = buffer._reference
     return buffer
 

@@ -1,6 +1,12 @@
 # Part of _core.pyx: several tensors in one buffer, registered and bound in one call each.
 
 
+cdef void _prefetch_all(const void* data, size_t nbytes) noexcept:
+    cdef size_t at
+    for at in range(0, nbytes, 64):
+        Prefetch(<const char*>data + at, 0)
+
+
 cdef class Parts:
     """Where several tensors lie in a buffer; their C descriptors are made once.
 
@@ -11,15 +17,20 @@ cdef class Parts:
 
     cdef readonly tuple tensors
     cdef readonly object nbytes
-    cdef vector[Qnn_MemDescriptor_t] _descriptors  # but for `customInfo`
+    cdef vector[Qnn_MemDescriptor_t] _descriptors
+    cdef vector[QnnMemHtp_Descriptor_t] _custom  # theirs; buffer's part of it under the mutex
+    cdef mutex _mutex
     cdef vector[uint64_t] _offsets
     cdef vector[uint32_t] _dims
+    cdef uint64_t _nbytes
 
     def __init__(self, tensors, nbytes):
         self.tensors = tuple(tensors)
-        self.nbytes = nbytes
+        self.nbytes = self._nbytes = nbytes
         cdef Qnn_MemDescriptor_t d
+        cdef QnnMemHtp_Descriptor_t custom
         cdef uint32_t* dims
+        cdef size_t i
         for shape, _, _ in self.tensors:
             for n in shape:
                 self._dims.push_back(n)
@@ -33,6 +44,19 @@ cdef class Parts:
             self._descriptors.push_back(d)
             self._offsets.push_back(offset)
             dims += len(shape)
+        memset(&custom, 0, sizeof(custom))
+        custom.type = QNN_HTP_MEM_SHARED_BUFFER
+        self._custom.resize(self._descriptors.size(), custom)
+        for i in range(self._descriptors.size()):
+            self._descriptors[i].customInfo = &self._custom[i]
+
+    cdef void _prefetch(self) noexcept:
+        """Has the caches fetch what registering reads, as ``Runner._prefetch``."""
+        cdef size_t n = self._offsets.size()
+        _prefetch_all(self._descriptors.data(), n * sizeof(Qnn_MemDescriptor_t))
+        _prefetch_all(self._custom.data(), n * sizeof(QnnMemHtp_Descriptor_t))
+        _prefetch_all(self._offsets.data(), n * sizeof(uint64_t))
+        _prefetch_all(self._dims.data(), self._dims.size() * sizeof(uint32_t))
 
     def __len__(self) -> int:
         return <Py_ssize_t>self._offsets.size()
@@ -49,7 +73,6 @@ cdef class PartHandles(Held):
 
     Attributes:
         context, buffer, parts: what they stand on; kept alive, the buffer cannot be closed.
-        freed: set when they were deregistered.
     """
 
     cdef Library _library
@@ -57,44 +80,48 @@ cdef class PartHandles(Held):
     cdef readonly object context
     cdef readonly Buffer buffer
     cdef readonly Parts parts
+    cdef bint _ended
     cdef object __weakref__
 
     def __init__(self, context, Library library not None, Parts parts not None,
                  Buffer buffer not None):
         """Raises ``MemError``: the backend refuses one; none is registered."""
-        cdef Qnn_ContextHandle_t c = _pointer(context.handle)
+        self._register(context, library, parts, buffer)
+
+    cdef int _register(self, context, Library library, Parts parts, Buffer buffer) except -1:
+        cdef Held owner = context._held
+        if not owner._open or owner._generation != Generation():
+            context.handle  # raises
+        cdef Qnn_ContextHandle_t c = _pointer(owner.handle)
         cdef size_t n = parts._offsets.size()
-        cdef vector[Qnn_MemDescriptor_t] descriptors = parts._descriptors
-        cdef vector[QnnMemHtp_Descriptor_t] custom
-        cdef QnnMemHtp_Descriptor_t one
-        cdef uint64_t code
+        cdef QnnMemHtp_Descriptor_t* custom
+        cdef uint64_t code, offset, size
         cdef size_t i
         cdef int fd = -1
         library._need(<void*>library._fn.memRegister, "mem_register")
         buffer._open()
-        memset(&one, 0, sizeof(one))
-        one.type = QNN_HTP_MEM_SHARED_BUFFER
-        one.size = buffer._fd_size
         fd = buffer._borrowed() if library.has_extensions else buffer.fd
-        one.sharedBufferConfig.fd = fd
-        custom.resize(n, one)
-        for i in range(n):
-            custom[i].sharedBufferConfig.offset = buffer._fd_offset + parts._offsets[i]
-            descriptors[i].customInfo = &custom[i]
+        offset, size = buffer._fd_offset, buffer._fd_size
         self._library, self.context, self.buffer, self.parts = library, context, buffer, parts
         self._generation = Generation()
-        self.freed = Event()
         self._what = "memory handles"
         self._handles.resize(n)
         with nogil:
-            code = library._fn.memRegister(c, descriptors.data(), <uint32_t>n,
+            parts._mutex.lock()
+            custom = parts._custom.data()
+            for i in range(n):
+                custom[i].size = size
+                custom[i].sharedBufferConfig.fd = fd
+                custom[i].sharedBufferConfig.offset = offset + parts._offsets[i]
+            code = library._fn.memRegister(c, parts._descriptors.data(), <uint32_t>n,
                                            self._handles.data())
+            parts._mutex.unlock()
         if code == 0:  # in one step with the call: no interrupt comes between
             self._open = True
             self._list()
         if code != 0 or LogSink.Get().pending():
             library._check(code, "mem", "memRegister",
-                           f"{n} tensors in fd {one.sharedBufferConfig.fd} of {one.size} bytes")
+                           f"{n} tensors in fd {fd} of {size} bytes")
         buffer._hold(<uintptr_t><void*>self,
                      ("{} memory handles, the first {:#x}", n, <uintptr_t>self._handles[0]))
 
@@ -103,7 +130,21 @@ cdef class PartHandles(Held):
 
     cdef _end(self):
         self.buffer._unhold(<uintptr_t><void*>self)
+        with cython.critical_section(self):
+            self._ended = True
         Held._end(self)
+
+    def released(self) -> Event:
+        """Set when they were deregistered; made for who asks."""
+        cdef Event event
+        with cython.critical_section(self):
+            event = self.freed
+            if event is None:
+                event = Event()
+                if self._ended:
+                    event.set()
+                self.freed = event
+        return event
 
     def __dealloc__(self):
         self._dealloc()
@@ -118,6 +159,10 @@ cdef class PartHandles(Held):
         return <uintptr_t>self._handles[i]
 
 
+cdef enum:
+    _MOST_PARTS = 16  # of a context, until those that are gone are looked for
+
+
 cdef PartHandles _registered_parts(context, Buffer buffer, Parts parts, counters):
     """The live handles of a context for exactly these parts of a buffer, or new ones, in one call,
     which are counted in both. Under the context's lock."""
@@ -129,7 +174,11 @@ cdef PartHandles _registered_parts(context, Buffer buffer, Parts parts, counters
         group = found()
         if group is not None and group._open and group.buffer._is(buffer):
             return group
-    group = PartHandles(context, context._library, parts, buffer)
-    context._note_parts(key, group)
+    group = PartHandles.__new__(PartHandles)
+    group._register(context, context._library, parts, buffer)
+    if len(groups) >= _MOST_PARTS:
+        context._parts = groups = {k: r for k, r in groups.copy().items() if r() is not None}
+    groups[key] = PyWeakref_NewRef(group, None)
+    context.registrations += len(parts)
     counters.registrations += len(parts)
     return group

@@ -6,6 +6,33 @@ cdef Py_ssize_t _WORD = sizeof(int64_t)
 cdef Py_ssize_t _PLACE_WORDS = 2
 
 
+cdef class Slots:
+    """Caches in a buffer that has room for those of ``rows`` texts: of ``count`` texts that are
+    next to each other there, from row ``first`` on.
+
+    Attributes:
+        kept: what they were bound by last, so that it is registered when they are bound again.
+    """
+
+    cdef readonly Buffer buffer
+    cdef readonly Py_ssize_t rows, first, count
+    cdef public object kept
+
+    def __init__(self, Buffer buffer not None, Py_ssize_t rows=1, Py_ssize_t first=0,
+                 Py_ssize_t count=1):
+        self.buffer, self.rows, self.first, self.count = buffer, rows, first, count
+
+    def __eq__(self, other) -> bool:
+        cdef Slots o
+        if not isinstance(other, Slots):
+            return NotImplemented
+        o = other
+        return (self.rows == o.rows and self.first == o.first and self.count == o.count and
+                self.buffer == o.buffer)
+
+    __hash__ = None
+
+
 cdef class Prefix:
     """A text that was read, with its cache. It can be sent to another process, pickled or as
     `to_bytes`: the cache goes as a file descriptor, not as bytes. Who goes on with it writes into
@@ -42,8 +69,14 @@ cdef class Prefix:
         if self._tokens is not None:
             return list(self._tokens)
         words = <const int64_t*>(<const char*>self._message + _HEAD) + _PLACE_WORDS
-        n = (len(self._message) - _HEAD) // _WORD - _PLACE_WORDS
+        n = self._length()
         return [words[i] for i in range(n)]
+
+    def _length(self) -> int:
+        """Of the text, in tokens."""
+        if self._tokens is not None:
+            return len(self._tokens)
+        return (len(self._message) - _HEAD) // _WORD - _PLACE_WORDS
 
     def __eq__(self, other) -> bool:
         if not isinstance(other, Prefix):

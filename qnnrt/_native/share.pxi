@@ -183,11 +183,11 @@ cdef Peer _connect(bytes sender, const qnnrt_ticket_t* ticket):
         raise _handoff_error(code, "receive")
     for other in [k for k, reference in _peers.copy().items() if reference() is None]:
         _peers.pop(other, None)
-    _peers[sender] = weakref.ref(peer)
+    _peers[sender] = PyWeakref_NewRef(peer, None)
     return peer
 
 
-def receive(data) -> Buffer:
+cpdef Buffer receive(data):
     """The buffer of a message that ``buffer_message`` or a lease has made."""
     cdef qnnrt_ticket_t ticket
     cdef qnnrt_buffer_t handle = 0
@@ -196,7 +196,7 @@ def receive(data) -> Buffer:
     cdef Buffer buffer = None
     cdef bint reused
     cdef uint64_t code
-    cdef bytes message = bytes(data)
+    cdef bytes message = data if type(data) is bytes else bytes(data)
     code = qnnrt_ticket_read(<char*>message, len(message), &ticket)
     if code:
         raise _handoff_error(code, "receive")
@@ -288,7 +288,7 @@ cdef Buffer _second(Buffer buffer):
     other._generation = buffer._generation
     other._shape[0] = buffer._nbytes
     other._strides[0] = 1
-    other._reference = weakref.ref(other)
+    other._reference = PyWeakref_NewRef(other, None)
     other._lease = buffer._lease
     other._peer = buffer._peer
     other._key = buffer._key

@@ -38,13 +38,17 @@ cdef class Together:
             BindError: the buffer is too small, or read-only.
             MemError: the backend refuses it.
         """
+        return self._bind(memory, memory._runner, memory._context, buffer, parts)
+
+    cdef PartHandles _bind(self, memory, Runner runner, context, Buffer buffer, Parts parts):
+        cdef bint readonly
         cdef PartHandles group
-        cdef Runner runner = memory._runner
-        context = memory._context
+        runner._prefetch(self._places)
         if runner._state == _CLOSED or buffer._heap == "wrapped":
             return None
-        if buffer._nbytes < parts.nbytes or buffer.readonly:
-            what = "read-only" if buffer.readonly else f"of {buffer._nbytes} bytes"
+        readonly = (buffer._flags & QNNRT_BUFFER_READ_ONLY) != 0
+        if <uint64_t>buffer._nbytes < parts._nbytes or readonly:
+            what = "read-only" if readonly else f"of {buffer._nbytes} bytes"
             raise errors.BindError(
                 self._name, f"needs {parts.nbytes} bytes to write to, the buffer is {what}")
         buffer._alive()
@@ -54,9 +58,48 @@ cdef class Together:
             before = runner._bind_parts(self._places, group)
             alone = self.alone
             self.alone = []
-            self._group = weakref.ref(group)
+            self._group = PyWeakref_NewRef(group, None)
             self.times += 1
             for tensor in alone:
                 tensor._forget()
         del before  # without the lock
         return group
+
+
+cdef class PrefixBinder:
+    """Receives texts of other processes and binds their caches to the states of a graph, in one
+    call. What that touches is fetched while the kernel opens and maps the memory: behind a run that
+    reads a model nothing of it is in the caches."""
+
+    cdef object _memory, _context
+    cdef Runner _runner
+    cdef Together _together
+    cdef Parts _parts
+
+    def __init__(self, memory, Together together not None, Parts parts not None):
+        """
+        Args:
+            memory: the session's.
+            together, parts: how it binds its states in a buffer with one text.
+        """
+        self._memory, self._runner, self._context = memory, memory._runner, memory._context
+        self._together, self._parts = together, parts
+
+    def receive(self, bytes message not None):
+        """The ``Prefix`` of a message, and its ``Slots``, which are bound if they are kept: not in
+        a buffer of several texts or of another size.
+
+        Raises:
+            HandoffError: as ``Prefix.from_bytes``.
+            MemError: the backend refuses the memory.
+        """
+        self._runner._prefetch(self._together._places)
+        self._parts._prefetch()
+        cdef Prefix prefix = receive_prefix(message)
+        cdef Slots slots = Slots.__new__(Slots)
+        slots.buffer, slots.rows, slots.first = prefix.cache, prefix.rows, prefix.row
+        slots.count = 1
+        if slots.rows == 1 and <uint64_t>slots.buffer._nbytes == self._parts._nbytes:
+            slots.kept = self._together._bind(
+                self._memory, self._runner, self._context, slots.buffer, self._parts)
+        return prefix, slots

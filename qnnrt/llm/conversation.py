@@ -24,23 +24,45 @@ class Conversation:
         tokens: the text so far.
     """
 
-    def __init__(self, model: Decoder, prefix: Prefix | None = None) -> None:
-        """Raises ValueError: the prefix is of a model with another cache."""
+    def __init__(self, model: Decoder, prefix: Prefix | bytes | None = None) -> None:
+        """
+        Args:
+            prefix: where to go on; or a message about it (`Prefix.to_bytes`), which is received.
+
+        Raises:
+            ValueError: the prefix is of a model with another cache.
+            HandoffError: the message is none, or its memory is gone.
+        """
         self.model = model
         self._own: Slots | None = None
-        self.tokens: list[int] = []
-        if prefix is not None:
-            rows = prefix.rows
-            expected = model.cache_bytes if rows == 1 else model._cache_bytes(rows)
+        self._tokens: list[int] = []
+        self._prefix: Prefix | None = None  # whose tokens these are, until somebody asks for them
+        self._read = 0  # tokens that are in the cache
+        self._logits: NDArray[np.floating] | None = None  # of what follows the last one
+        if prefix is None:
+            return
+        if isinstance(prefix, bytes):
+            prefix, slots = model._receive(prefix)
+        else:
+            slots = Slots(prefix.cache, prefix.rows, prefix.row)
+        if slots.kept is None:  # else it was bound
+            expected = model._cache_bytes(slots.rows)
             if prefix.cache.nbytes != expected:
                 raise ValueError(
                     f"the prefix has a cache of {prefix.cache.nbytes} bytes, this model's are "
                     f"{expected}: it is of another model or capacity"
                 )
-            self._own = Slots(prefix.cache, rows, prefix.row)
-            self.tokens = prefix._list()
-        self._read = len(self.tokens)  # of them are in the cache
-        self._logits: NDArray[np.floating] | None = None  # of what follows the last one
+        self._own, self._prefix, self._read = slots, prefix, prefix._length()
+
+    @property
+    def tokens(self) -> list[int]:
+        if self._prefix is not None:
+            self._tokens, self._prefix = self._prefix._list(), None
+        return self._tokens
+
+    @tokens.setter
+    def tokens(self, tokens: list[int]) -> None:
+        self._tokens, self._prefix = tokens, None
 
     @property
     def cache(self) -> Buffer:
@@ -205,7 +227,7 @@ class Conversation:
         tokens = self._tokenizer.encode(text).ids if isinstance(text, str) else list(map(int, text))
         self._check(tokens)
         before = len(self.tokens)
-        self.tokens += tokens
+        self.tokens.extend(tokens)
         try:
             yield from self._read_on(every_row=every_row)
         except BaseException:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._native._core import Buffer, PartHandles
+from .._native import _core
 from ..errors import ClosedError, ModelError
 from ..importers import load
 from ..memory import alloc
@@ -25,17 +24,7 @@ DIMENSIONS = {"batch", "sequence", "wanted"}
 _ALIGNMENT = 4096  # of each tensor in a buffer of caches
 
 
-@dataclass(slots=True)  # not frozen, which takes a microsecond for each attribute
-class Slots:
-    """Caches in a buffer that has room for those of `rows` texts: of `count` texts that are next to
-    each other there, from row `first` on."""
-
-    buffer: Buffer
-    rows: int = 1
-    first: int = 0
-    count: int = 1
-    #: What they were bound by last, so that it is registered when they are bound again.
-    kept: PartHandles | None = field(default=None, compare=False, repr=False)
+Slots: TypeAlias = _core.Slots
 
 
 class Decoder:
@@ -80,6 +69,7 @@ class Decoder:
         self._sessions: dict[tuple[int, int, int], ShapeSession] = {}
         self._bound: dict[tuple[int, int, int], Slots] = {}
         self._parts: dict[tuple[int, int, int], Any] = {}
+        self._binder: _core.PrefixBinder | None = None
         self.verify = verify
         model = load(self._path, shapes="any")
         assert isinstance(model, DynamicModel)
@@ -115,6 +105,7 @@ class Decoder:
         """Gives the graphs back. Conversations keep their text and cache, and cannot go on."""
         with self._guard.lock:
             self._bound.clear()
+            self._binder = None
             self._sessions.clear()
             if self._graphs is not None:
                 self._copied = self._graphs.stats.copied_bytes
@@ -200,6 +191,22 @@ class Decoder:
             slots.kept = group
         self._bound[key] = slots
         return session
+
+    def _receive(self, message: bytes) -> tuple[_core.Prefix, Slots]:
+        """The text of a message, and its caches: bound to the graph of single tokens, if they are
+        kept. Raises HandoffError: the message is none, or its memory is gone."""
+        key = 1, 1, 1
+        with self._guard.lock:
+            if self._binder is None:
+                session, parts = self._session(1, 1), self._parts.get((1, 0, 1))
+                self._binder = None if parts is None else session._prefix_binder(parts)
+            if self._binder is None:  # nothing was bound yet by which it could be
+                prefix = _core.Prefix.from_bytes(message)
+                return prefix, Slots(prefix.cache, prefix.rows, prefix.row)
+            prefix, slots = self._binder.receive(message)
+            if slots.kept is not None:
+                self._bound[key] = slots
+            return prefix, slots
 
     def _release_others(self, slots: Slots) -> None:
         """A context has one registration at a place: what begins there with other shapes goes."""

@@ -36,8 +36,6 @@ __all__ = ["Context"]
 
 Buffer: TypeAlias = _core.Buffer
 
-_MOST_PARTS = 16  # until those that are gone are looked for
-
 
 class Context(ContextBase):
     """A context. Made by ``Backend.create_context`` or ``Context.from_binary``.
@@ -333,13 +331,6 @@ class Context(ContextBase):
     def _groups(self) -> list[PartHandles]:
         found = [reference() for reference in self._parts.copy().values()]
         return [group for group in found if group is not None and group.alive]
-
-    def _note_parts(self, key: tuple[int, int], group: PartHandles) -> None:
-        """New handles, known by their parts and where the buffer is. Under the lock."""
-        if len(self._parts) >= _MOST_PARTS:
-            self._parts = {k: r for k, r in self._parts.copy().items() if r() is not None}
-        self._parts[key] = weakref.ref(group)
-        self.registrations += len(group)
 
     def _close_children(self) -> None:
         for group in self._groups():

@@ -174,8 +174,7 @@ class PartHandle(MemHandle):
         self.context, self.buffer, self.kind = group.context, group.buffer, "shared_buffer"
         self.dtype = numpy_dtype(self.data_type)
         self.nbytes = math.prod(self.shape) * self.dtype.itemsize
-        assert group.freed is not None
-        self._held, self._released = group, group.freed
+        self._held, self._released = group, group.released()
         self._generation = _core.fork_generation()
         self._raw, self._dependents = group[index], set()
         self._what = f"memory handle {self._raw:#x}"

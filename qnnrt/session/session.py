@@ -283,6 +283,13 @@ class Session(SessionBase):
         group = None if together is None else together.bind(memory, buffer, parts)
         return memory.bind_states(self.state, buffer, parts) if group is None else group
 
+    def _prefix_binder(self, parts: Parts) -> _core.PrefixBinder | None:
+        """What receives texts and does ``_bind_state_parts`` with each; None: before that was done
+        once, or where states are not bound in one call."""
+        memory = self._memory
+        together = memory.together
+        return None if together is None else _core.PrefixBinder(memory, together, parts)
+
     def save_state(self) -> dict[str, np.ndarray]:
         """The values of ``state``, as arrays of the caller's own."""
         self._check_open()

@@ -345,6 +345,47 @@ def test_a_prefix_of_another_model_is_refused(model: LanguageModel, draft: Expor
         other.conversation(text.prefix)
 
 
+@pytest.mark.parametrize("backend", ["cpu", "htp"])
+def test_a_message_is_received_and_bound_in_one_call(
+    llama: Exported, draft: Exported, backend: str
+) -> None:
+    with LanguageModel(llama.folder, backend=backend, strict=True) as model:
+        text = model.conversation()
+        text.append(TEXT)
+        others = [model.conversation(), model.conversation()]
+        for other in others:
+            other.append(TEXT[:9])
+        before = model.copied_bytes
+        for _ in range(3):
+            list(others[0].generate(3))  # other memory is bound
+            again = model.conversation(text.prefix.to_bytes())
+            assert model._bound[1, 1, 1] is again._slots
+            assert again._slots.kept is not None
+            assert again.cache._is(text.cache)
+            assert list(again.generate(4)) == llama.greedy(TEXT, 4)
+            assert again.tokens[: len(TEXT)] == TEXT
+            others[0].rewind(9)
+        assert list(others[1].generate(3)) == llama.greedy(TEXT[:9], 3)
+        assert model.copied_bytes == before == 0
+        message = text.prefix.to_bytes()
+        with LanguageModel(draft.folder, backend=backend) as small:
+            for _ in range(2):  # before anything was bound, and then
+                with pytest.raises(ValueError, match="another model"):
+                    small.conversation(text.prefix.to_bytes())
+                small.conversation().append(TEXT[:9])
+        with pytest.raises(qnnrt.HandoffError):
+            model.conversation(message[:-4])
+    with pytest.raises(qnnrt.ClosedError):
+        model.conversation(message)
+
+
+def test_a_message_is_received_by_a_model_that_has_bound_nothing(llama: Exported) -> None:
+    with LanguageModel(llama.folder) as sender, LanguageModel(llama.folder) as model:
+        text = sender.conversation()
+        text.append(TEXT)
+        assert list(model.conversation(text.prefix.to_bytes()).generate(4)) == llama.greedy(TEXT, 4)
+
+
 def test_a_prefix_is_one_flat_message() -> None:
     cache = qnnrt.alloc(4096)
     prefix = Prefix([0, 7, 1 << 40], cache, 3, 2)
