@@ -2,6 +2,7 @@
 // of results at a time while they are in the cache. Dilated pools are made of it, one axis after
 // the other.
 #include <algorithm>
+#include <cstring>
 
 #include "ops/elementwise/binary.h"
 #include "ops/elementwise/elementwise.h"
@@ -12,6 +13,7 @@ namespace {
 
 constexpr size_t kBlock = 2048;       // results that are combined with all taps at a time
 constexpr size_t kGrain = 16 * 1024;  // results worth a thread
+constexpr size_t kShortRun = 128;     // results beside each other, too few for a call of their own
 
 BinaryOp OperationOf(const Node& node) { return static_cast<BinaryOp>(node.Int("operation")); }
 
@@ -44,6 +46,17 @@ class Sliding final : public Kernel {
   Status Run(const ExecArgs& args) override {
     const char* in = static_cast<const char*>(args.in[0]);
     char* out = static_cast<char*>(args.out[0]);
+    if (total_ == 0) return {};
+    if (runs_ == 1 && run_ < kShortRun && line_ <= kBlock) {
+      args.threads.For(total_ / run_, kGrain / run_, [&](size_t begin, size_t end) {
+        for (size_t line = begin; line < end;) {
+          const size_t lines = std::min(kBlock / line_, end - line);
+          ShortLines(in + line * line_ * size_, out + line * run_ * size_, lines);
+          line += lines;
+        }
+      });
+      return {};
+    }
     args.threads.For(total_, kGrain, [&](size_t begin, size_t end) {
       for (size_t at = begin; at < end;) {
         const size_t run = at / run_, within = at % run_;
@@ -60,6 +73,18 @@ class Sliding final : public Kernel {
   }
 
  private:
+  // Short lines at once: what ends in the next one is computed, too, and left out. No tap lies
+  // behind the last line.
+  void ShortLines(const char* in, char* out, size_t lines) const {
+    alignas(64) char block[kBlock * 8];
+    const size_t count = lines * line_ - first_ - (taps_ - 1) * tap_;
+    const char* x = in + first_ * size_;
+    loop_(x, x + tap_ * size_, block, count);
+    for (size_t tap = 2; tap < taps_; ++tap) loop_(block, x + tap * tap_ * size_, block, count);
+    for (size_t i = 0; i < lines; ++i)
+      std::memcpy(out + i * run_ * size_, block + i * line_ * size_, run_ * size_);
+  }
+
   const BinaryLoop loop_;
   const size_t size_, taps_;
   size_t total_ = 0, runs_ = 1, run_ = 1;             // results
