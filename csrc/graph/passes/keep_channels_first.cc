@@ -123,7 +123,6 @@ class Rewrite {
     Node& back = graph_->nodes[back_at];
     Node made = node;
     made.type = type;
-    made.name = back.name;
     made.params.clear();
     if (const Param* epsilon = node.Find("epsilon")) made.params.push_back(*epsilon);
     made.inputs[0] = in;
@@ -134,7 +133,6 @@ class Rewrite {
     }
     Tensor* result = graph_->NewTensor(*back.outputs[0]);
     result->shape = in->shape;
-    made.name += " first";
     made.outputs = {result};
     moved_[back_at].push_back(std::move(made));
     back.type = QNN_OP_RESHAPE;
