@@ -183,11 +183,13 @@ void StridedCopy::PlanTiles() {
     default:
       return;
   }
-  // Channels of pixels that become planes; words of 32 bits have tiles of their own.
+  // Channels of pixels that become planes; four words of 32 bits have tiles of their own.
   if (rows.src == static_cast<ptrdiff_t>(columns.count) * size && rows.count >= kTile) {
     const BandFn planes = chunk_ == 1   ? PickDeinterleave<uint8_t>(columns.count)
                           : chunk_ == 2 ? PickDeinterleave<uint16_t>(columns.count)
-                                        : nullptr;
+                          : chunk_ == 4 && columns.count < 4
+                              ? PickDeinterleave<uint32_t>(columns.count)
+                              : nullptr;
     if (planes != nullptr) tile_ = planes;
   }
   if (tile_ == nullptr) return;

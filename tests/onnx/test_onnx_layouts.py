@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
 import onnx
 import pytest
 
+import qnnrt
 from qnnrt.importers import onnx as importer
 from support.onnx.agreement import agree, make, random
 from support.onnx.models import node
@@ -318,3 +320,97 @@ def test_a_part_that_reads_what_it_has_made_itself_transposed() -> None:
     x = random(1, 1, 8, 5, 1)
     proto = make(nodes, {"x": x.shape}, ["y"], {"sizes": np.array([3, 2])})
     agree(proto, {"x": x})
+
+
+def steps(proto: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[str]:
+    """The ops that a graph runs, whose results agree with ONNX Runtime's."""
+    model = agree(proto, feeds)
+    with qnnrt.Session(model, backend="cpu") as session:
+        return [s["op"] for s in json.loads(session.graph.describe() or "")["steps"]]
+
+
+@pytest.mark.parametrize("shape", [(2, 5, 9), (3, 17, 7, 9), (2, 3, 4, 5, 6), (1, 2, 100, 130)])
+@pytest.mark.parametrize("op", ["BatchNormalization", "InstanceNormalization"])
+def test_a_norm_alone_is_computed_in_channels_first(op: str, shape: tuple[int, ...]) -> None:
+    count = 4 if op == "BatchNormalization" else 2
+    constants = {f"c{i}": np.abs(random(i, shape[1])) + 0.5 for i in range(count)}
+    x = random(9, *shape) * 3 + 20  # of which the mean is most
+    alone = make([node(op, ["x", *constants], ["y"])], {"x": shape}, ["y"], constants)
+    named = {"BatchNormalization": "Batchnorm", "InstanceNormalization": "InstanceNorm"}[op]
+    assert steps(alone, {"x": x}) == [named + "ChannelsFirst"]
+    if op == "InstanceNormalization" and len(shape) != 4:
+        return  # an image is reshaped between the norm and what follows
+    nodes = [node(op, ["x", *constants], ["a"]), node("Relu", ["a"], ["y"])]
+    assert "Transpose" not in steps(make(nodes, {"x": shape}, ["y"], constants), {"x": x})
+
+
+def test_a_norm_between_convolutions_stays_in_channels_last() -> None:
+    constants = {"w": random(1, 6, 6, 3, 3), "s": random(2, 6), "b": random(3, 6)}
+    nodes = [
+        node("Conv", ["x", "w"], ["a"]),
+        node("InstanceNormalization", ["a", "s", "b"], ["n"]),
+        node("Conv", ["n", "w"], ["y"]),
+    ]
+    x = random(4, 1, 6, 12, 12)
+    model = agree(make(nodes, {"x": x.shape}, ["y"], constants), {"x": x}, atol=1e-3)
+    with qnnrt.Session(model, backend="cpu") as session:
+        found = [s["op"] for s in json.loads(session.graph.describe() or "")["steps"]]
+    assert "InstanceNorm" in found
+
+
+@pytest.mark.parametrize("width", [6, 48])
+@pytest.mark.parametrize("block", [2, 3])
+@pytest.mark.parametrize(
+    ("op", "attrs"),
+    [("SpaceToDepth", {}), ("DepthToSpace", {"mode": "DCR"}), ("DepthToSpace", {"mode": "CRD"})],
+)
+def test_blocks_alone_are_one_transpose(
+    op: str, attrs: dict[str, str], block: int, width: int
+) -> None:
+    channels = 5 if op == "SpaceToDepth" else 5 * block * block
+    x = random(1, 2, channels, 12, width)
+    proto = make([node(op, ["x"], ["y"], blocksize=block, **attrs)], {"x": x.shape}, ["y"])
+    assert steps(proto, {"x": x}) == ["Transpose"]
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize(
+    ("shape", "attrs"),
+    [
+        ((2, 3, 40), {"kernel_shape": [3], "dilations": [4]}),
+        ((1, 5, 20, 33), {"kernel_shape": [3, 3], "dilations": [2, 3], "pads": [2, 1, 2, 2]}),
+        ((2, 4, 30, 28), {"kernel_shape": [2, 3], "dilations": [3, 2], "strides": [2, 1]}),
+        ((1, 2, 7, 8, 25), {"kernel_shape": [2, 2, 3], "dilations": [2, 1, 2]}),
+    ],
+)
+def test_dilated_pools_read_windows_once(
+    op: str, shape: tuple[int, ...], attrs: dict[str, list[int]]
+) -> None:
+    opset = 19  # the first in which averages have dilations
+    x = random(1, *shape)
+    proto = make([node(op, ["x"], ["y"], **attrs)], {"x": shape}, ["y"], opset=opset)
+    found = steps(proto, {"x": x})
+    assert "ElementWiseSliding" in found
+    assert "StridedSlice" not in found
+
+
+def test_windows_that_are_written_as_slices() -> None:
+    """Of integers, from within, at steps; and what is no window stays as it is."""
+    x = np.random.default_rng(1).integers(-100, 100, (3, 50, 20)).astype(np.int32)
+    types = {"x": onnx.TensorProto.INT32, "y": onnx.TensorProto.INT32}
+
+    def proto(starts: list[int], op: str) -> onnx.ModelProto:
+        nodes, last = [], ""
+        constants = {"axes": np.array([1]), "steps": np.array([2])}
+        for i, start in enumerate(starts):
+            constants[f"s{i}"], constants[f"e{i}"] = np.array([start]), np.array([start + 20])
+            nodes.append(node("Slice", ["x", f"s{i}", f"e{i}", "axes", "steps"], [f"v{i}"]))
+            if last:
+                nodes.append(node(op, [last, f"v{i}"], [f"o{i}"]))
+            last = f"o{i}" if last else f"v{i}"
+        nodes[-1].output[0] = "y"
+        return make(nodes, {"x": x.shape}, ["y"], constants, types=types)
+
+    for op in ("Max", "Add", "Min"):
+        assert steps(proto([3, 7, 11, 15], op), {"x": x}) == ["ElementWiseSliding"]
+        assert "ElementWiseSliding" not in steps(proto([7, 3, 12], op), {"x": x})

@@ -202,6 +202,9 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
   // Behind the products that were split, too.
   QNNRT_RETURN_IF_ERROR(
       run(PassLevel::kAll, "fold factors", [&](int* n) { return FoldFactors(graph, threads, n); }));
+  // Before sums go into their producers.
+  QNNRT_RETURN_IF_ERROR(run(PassLevel::kAll, "fuse sliding windows",
+                            [&](int* n) { return FuseSliding(graph, floats, n); }));
   QNNRT_RETURN_IF_ERROR(run(PassLevel::kAll, "fuse attention",
                             [&](int* n) { return FuseAttention(graph, floats, n); }));
   QNNRT_RETURN_IF_ERROR(
@@ -210,6 +213,8 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
                             [&](int* n) { return FuseTables(graph, threads, floats, n); }));
   QNNRT_RETURN_IF_ERROR(
       run(PassLevel::kAll, "fuse activations", [&](int* n) { return FuseActivations(graph, n); }));
+  QNNRT_RETURN_IF_ERROR(run(PassLevel::kAll, "keep channels first",
+                            [&](int* n) { return KeepChannelsFirst(graph, floats, n); }));
   // Last: what has one reader can be fused into it.
   QNNRT_RETURN_IF_ERROR(run(kPortable, "merge equal nodes", [&](int* n) {
     return MergeEqualNodes(graph, threads, floats.kept, n);

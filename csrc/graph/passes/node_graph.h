@@ -140,6 +140,10 @@ Status FuseTables(NodeGraph* graph, const Threads& threads, const FloatStorage& 
                   int* changes);  // functions of one fixed-point number
 Status FuseActivations(NodeGraph* graph,
                        int* changes);  // activation and residual add into the producer
+Status FuseSliding(NodeGraph* graph, const FloatStorage& floats,
+                   int* changes);  // a binary operation of slices at steps of one axis
+Status KeepChannelsFirst(NodeGraph* graph, const FloatStorage& floats,
+                         int* changes);  // of what lies alone between two transposes
 Status MergeEqualNodes(NodeGraph* graph, const Threads& threads, const KeptFloats* kept,
                        int* changes);  // that compute the same from the same
 Status JoinProducts(NodeGraph* graph, const KeptFloats* kept,

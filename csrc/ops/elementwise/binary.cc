@@ -17,6 +17,31 @@ constexpr size_t kPostBlock = 2048;        // results between computing them and
 constexpr size_t kGrainBytes = 128 << 10;  // of output, the least that is worth a thread
 constexpr size_t kTileElements = 1024;     // what a short repeated row is widened to
 
+// block[0, count) = the value at `value`. Of a type that is known, which stores whole vectors.
+template <typename T>
+void RepeatAs(const char* value, char* block, size_t count) {
+  T one;
+  std::memcpy(&one, value, sizeof(T));
+  T* to = reinterpret_cast<T*>(block);
+  for (size_t i = 0; i < count; ++i) to[i] = one;
+}
+
+void Repeat(const char* value, size_t size, char* block, size_t count) {
+  switch (size) {
+    case 1:
+      std::memset(block, *value, count);
+      break;
+    case 2:
+      RepeatAs<uint16_t>(value, block, count);
+      break;
+    case 4:
+      RepeatAs<uint32_t>(value, block, count);
+      break;
+    default:
+      RepeatAs<uint64_t>(value, block, count);
+  }
+}
+
 class BinaryKernel final : public Kernel {
  public:
   // `direct`: the loops are of the types that are stored.
@@ -132,9 +157,8 @@ class BinaryKernel final : public Kernel {
 
   void RepeatPiece(const char* a, size_t sa, const char* b, size_t sb, char* to, size_t n) const {
     alignas(64) char block[kBlock * 8];
-    const char* value = sa == 0 ? a : b;
     const size_t size = in_size_[0];  // both have one type
-    for (size_t i = 0; i < std::min(n, kBlock); ++i) std::memcpy(block + i * size, value, size);
+    Repeat(sa == 0 ? a : b, size, block, std::min(n, kBlock));
     for (size_t i = 0; i < n; i += kBlock) {
       const size_t count = std::min(kBlock, n - i);
       loops_.vv(sa == 0 ? block : a + i * size, sb == 0 ? block : b + i * size, to + i * out_size_,

@@ -281,6 +281,7 @@ OpList ElementWiseOps() {
                  SameShapeAsInput,
                  MakeErf,
                  flags | OpDef::kInternal});
+  ops.push_back(SlidingOp());
   ops.push_back(TableOp());
   return ops;
 }

@@ -12,6 +12,11 @@ constexpr char kTable[] = "Table";
 // The error function of floats.
 constexpr char kErf[] = "ElementWiseErf";
 
-[[gnu::cold]] OpDef TableOp();  // fixed/table.cc
+// Along an axis of the input, out[i] = in[begin + i * stride] op in[begin + i * stride + dilation]
+// op ... of `taps` elements, by an operation of ElementWiseBinary.
+constexpr char kSliding[] = "ElementWiseSliding";
+
+[[gnu::cold]] OpDef SlidingOp();  // sliding.cc
+[[gnu::cold]] OpDef TableOp();    // fixed/table.cc
 
 }  // namespace qnnrt

@@ -13,6 +13,7 @@ namespace qnnrt {
 namespace {
 
 constexpr size_t kGrainBytes = 64 << 10;
+constexpr size_t kShortBorder = 32;  // elements that are filled before a call would have begun
 
 // Position i - before of a dim of `size`, mirrored or clamped into it; -1: the constant.
 int64_t SourceIndex(int64_t i, int64_t before, int64_t size, int64_t scheme) {
@@ -27,6 +28,37 @@ int64_t SourceIndex(int64_t i, int64_t before, int64_t size, int64_t scheme) {
       return at < 0 ? 0 : size - 1;
     default:
       return -1;
+  }
+}
+
+// Elements [begin, end) of a row: those of `in` that `map` names, else the constant.
+using BorderFn = void (*)(const char* in, char* out, const int64_t* map, size_t begin, size_t end,
+                          const unsigned char* constant);
+
+template <typename T>
+void BorderOf(const char* in, char* out, const int64_t* map, size_t begin, size_t end,
+              const unsigned char* constant) {
+  for (size_t i = begin; i < end; ++i) {
+    T value;
+    const void* from = map[i] < 0 ? static_cast<const void*>(constant)
+                                  : in + static_cast<size_t>(map[i]) * sizeof(T);
+    std::memcpy(&value, from, sizeof(T));
+    std::memcpy(out + i * sizeof(T), &value, sizeof(T));
+  }
+}
+
+BorderFn PickBorder(size_t size) {
+  switch (size) {
+    case 1:
+      return BorderOf<uint8_t>;
+    case 2:
+      return BorderOf<uint16_t>;
+    case 4:
+      return BorderOf<uint32_t>;
+    case 8:
+      return BorderOf<uint64_t>;
+    default:
+      return nullptr;
   }
 }
 
@@ -54,6 +86,7 @@ class PadKernel final : public Kernel {
     }
     before_ = rank_ == 0 ? 0 : static_cast<size_t>(amount[2 * rank_ - 2]);
     inside_ = rank_ == 0 ? 1 : in[rank_ - 1];
+    if (chunk_ == element_) border_ = PickBorder(element_);
   }
 
   Status Run(const ExecArgs& args) override {
@@ -83,7 +116,10 @@ class PadKernel final : public Kernel {
 
   void Border(const char* in, char* out, size_t begin, size_t end) const {
     if (begin == end) return;
-    if (maps_[rank_ - 1][begin] < 0) {
+    const bool constant = maps_[rank_ - 1][begin] < 0;
+    if (border_ != nullptr && (!constant || end - begin <= kShortBorder))
+      return border_(in, out, maps_[rank_ - 1].data(), begin, end, value_);
+    if (constant) {
       return FillElements(out + begin * chunk_, value_, element_, (end - begin) * chunk_);
     }
     for (size_t i = begin; i < end; ++i) {
@@ -94,6 +130,7 @@ class PadKernel final : public Kernel {
   const size_t element_;
   unsigned char value_[8];
   size_t rank_ = 0, chunk_ = 0, rows_ = 0, row_chunks_ = 0, before_ = 0, inside_ = 0;
+  BorderFn border_ = nullptr;  // of single elements
   std::array<size_t, 8> strides_{}, counts_{};
   std::array<std::vector<int64_t>, 8> maps_;
 };

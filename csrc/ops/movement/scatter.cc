@@ -25,7 +25,8 @@ QNNRT_INLINE T Combined(T a, T b) {
   if constexpr (r == Reduction::kNone) {
     return b;
   } else if constexpr (r == Reduction::kMax) {
-    return ((b > a) | (b != b)) ? b : a;
+    const T greater = b > a ? b : a;  // an instruction of its own; as one condition, a jump
+    return b != b ? b : greater;
   } else if constexpr (std::is_integral_v<T>) {
     const uint64_t x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
     return static_cast<T>(r == Reduction::kAdd ? x + y : x * y);

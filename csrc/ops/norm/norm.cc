@@ -1,5 +1,6 @@
 // Batchnorm, LayerNorm, RmsNorm, L2Norm: definitions of all norms, kernels of those along axes.
-// InstanceNorm and GroupNorm are in norm_spatial.cc, Lrn in lrn.cc.
+// InstanceNorm and GroupNorm are in norm_spatial.cc, Lrn in lrn.cc, those of channels first in
+// channels_first.cc.
 #include "ops/norm/norm.h"
 
 #include <algorithm>
@@ -341,6 +342,7 @@ OpList NormOps() {
            {"radius", ParamSpec::kInt, Required(), "the window is 2 * radius + 1"},
            {"region", ParamSpec::kInt, Default(0), "", {"across_channel", "within_channel"}}},
           InferLrn, MakeLrn, OpDef::kLpai));
+  for (OpDef& def : ChannelsFirstNormOps()) ops.push_back(std::move(def));
   return ops;
 }
 
