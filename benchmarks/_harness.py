@@ -14,6 +14,7 @@ import argparse
 import gc
 import importlib
 import json
+import math
 import os
 import platform
 import statistics
@@ -63,6 +64,8 @@ class Way:
 #: Before each sample. Threads of the previous runtime poll for work for some milliseconds, and
 #: would have a core that this one counts on.
 REST_S = 0.01
+#: That a case has even where its time is up.
+LEAST_ROUNDS = 3
 
 
 def loop(call: Call, n: int) -> float:
@@ -110,6 +113,9 @@ class Case:
             self.warm_up(way, options.sample_ms / 1e3)
         before, start = other_busy_seconds(), time.perf_counter()
         for i in range(options.rounds):
+            late = time.perf_counter() - start > options.limit_s
+            if late and i >= min(LEAST_ROUNDS, options.rounds):
+                break
             gc.collect()
             first = i % len(ways)
             for way in ways[first:] + ways[:first]:
@@ -211,6 +217,9 @@ class Benchmark:
         parser.add_argument("--smoke", action="store_true", help="seconds: shows that it runs")
         parser.add_argument("--rounds", type=int, help=f"samples of each way (default {rounds})")
         parser.add_argument("--sample-ms", type=float, help=f"of a sample (default {sample_ms})")
+        parser.add_argument(
+            "--limit-s", type=float, default=math.inf, help="no round of a case begins after that"
+        )
         parser.add_argument("--json", type=Path, help="where to write (default results/NAME.json)")
         if more is not None:
             more(parser)
@@ -225,6 +234,7 @@ class Benchmark:
         self.name = name
         self.machine = machine()
         self.cases: list[Case] = []
+        self.elsewhere: list[dict[str, Any]] = []  # cases that other processes measured
         self.extra: dict[str, Any] = {}  # what a benchmark reports beside times
         print(f"{name}: {self.machine['processor']}, {self.machine['cores']} cores, ", end="")
         print(f"{self.options.rounds} rounds of {self.options.sample_ms:g} ms for each way")
@@ -251,6 +261,7 @@ class Benchmark:
             if "max_error" in row:
                 line += f"  {row['private_bytes'] / 2**20:6.0f} MiB  error {row['max_error']:.1e}"
                 line += f"  {row['precision']}" if "precision" in row else ""
+                line += f"  {row['inexact']}" if "inexact" in row else ""
             print(line, flush=True)
 
     def means(self, ratios: dict[str, list[float]]) -> None:
@@ -263,6 +274,13 @@ class Benchmark:
                 print("\ngeometric means of the ratios")
             print(f"  {name:60}{mean:6.2f}  of {len(values)}")
 
+    def reported(self) -> list[dict[str, Any]]:
+        """All cases as the report has them."""
+        return self.elsewhere + [
+            {"name": c.name, "others_used_cores": round(c.strangers, 3), "ways": c.rows()}
+            for c in self.cases
+        ]
+
     def finish(self) -> None:
         """Writes the JSON report."""
         path = self.options.json or RESULTS / f"{self.name}{'-smoke' * self.smoke}.json"
@@ -272,10 +290,7 @@ class Benchmark:
             "smoke": self.smoke,
             "machine": self.machine,
             "rounds": self.options.rounds,
-            "cases": [
-                {"name": c.name, "others_used_cores": round(c.strangers, 3), "ways": c.rows()}
-                for c in self.cases
-            ],
+            "cases": self.reported(),
             **self.extra,
         }
         path.write_text(json.dumps(report, indent=1) + "\n")

@@ -28,10 +28,12 @@ LIMIT_S = 900
 
 @dataclass
 class Trial:
-    """`reason` says why there are no results. `private` is the peak in bytes, of what loading and
-    running takes in anonymous and shared memory, without the program's own."""
+    """`reason` says why there are no results, `inexact` what is wrong with them. `private` is the
+    peak in bytes, of what loading and running takes in anonymous and shared memory, without the
+    program's own."""
 
     reason: str = ""
+    inexact: str = ""
     results: list[np.ndarray] = field(default_factory=list)
     private: int = 0
     seconds: float = 0.0  # to load and run once

@@ -2,6 +2,7 @@
 
     python benchmarks/models.py [--precision float32|bfloat16|int8|a16w8] [--models NAME...]
                                 [--threads N...] [--without RUNTIME...] [--folder FOLDER]
+                                [--inexact] [--through COMMAND] [--limit-s SECONDS]
                                 [--smoke] [--json FILE]
 
 Their weights are random, seeded. Every runtime computes in the same precision, on inputs and
@@ -10,12 +11,19 @@ Runtime's quantizer (Quantize and Dequantize nodes, unsigned activations of 8 or
 8-bit weights with a scale for each channel, calibrated with seeded inputs). Each first runs a
 network in a process of its own, which gives its memory and its error against float64; one that
 crashes or computes something else is reported as such. --folder keeps the files between runs.
+
+--through has each network measured in a process of its own that COMMAND starts, such as `chrt -f 1`
+or what stops the machine's other work for a minute; with --limit-s a network ends in time.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import shlex
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _harness import Benchmark, Case, optional
+from _harness import Benchmark, optional
 from _networks import PRECISIONS, QUANTIZED, Job, error_of, names
 from _peers import COMPARED, RUNTIMES, Running, Unavailable
 from _trial import Trial, prepared, trial
@@ -45,6 +53,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", nargs="+", type=int)
     parser.add_argument("--without", nargs="+", default=[], choices=RUNTIMES, metavar="RUNTIME")
     parser.add_argument("--folder", type=Path, help="keeps the networks' files")
+    parser.add_argument(
+        "--inexact", action="store_true", help="time what computes something else, too, in no mean"
+    )
+    parser.add_argument("--through", default="", metavar="COMMAND", help="starts each network")
 
 
 @contextmanager
@@ -63,8 +75,6 @@ def cosine(found: list[np.ndarray], expected: list[np.ndarray]) -> float:
 
 def judged(job: Job, found: Trial, expected: list[np.ndarray]) -> str:
     """What is wrong with the results; "" if nothing."""
-    if found.reason:
-        return found.reason
     if job.precision == "float32":
         error = error_of(found.results, expected)
         return "" if error.largest < TOLERANCE else f"computes something else: {error}"
@@ -92,28 +102,31 @@ def tried(job: Job, runtimes: list[str], threads: int) -> dict[str, Trial]:
     trials = {}
     for name in runtimes:
         found = trials[name] = trial(name, job, threads)
-        found.reason = judged(job, found, expected)
-        assert name != OURS or not found.reason or "no precision" in found.reason, found.reason
+        found.inexact = "" if found.reason else judged(job, found, expected)
+        wrong = found.reason or found.inexact
+        assert name != OURS or not wrong or "no precision" in wrong, wrong
     return trials
 
 
 def facts(job: Job, found: Trial) -> dict[str, Any]:
+    """What the report says of a runtime beside its times."""
     error = error_of(found.results, job.exact())
     more: dict[str, Any] = {"max_error": error.largest, "rms_error": error.rms}
     more |= {"private_bytes": found.private, "load_seconds": found.seconds}
-    return more | ({"precision": found.precision} if found.precision else {})
+    more |= {"precision": found.precision} if found.precision else {}
+    return more | ({"inexact": found.inexact} if found.inexact else {})
 
 
-def measure(bench: Benchmark, job: Job, trials: dict[str, Trial], threads: int) -> Case:
+def measure(bench: Benchmark, job: Job, trials: dict[str, Trial], threads: int) -> None:
     kind = "" if job.precision == "float32" else f" {job.precision}"
     case = bench.case(f"{job.name}{kind}, {threads_text(threads)}", unit="ms")
     if trials[OURS].reason:  # nothing to compare the others with
         case.missing(OURS, trials[OURS].reason)
         bench.show(case)
-        return case
+        return
     ways: list[Running] = []  # they own what their calls read and write
     for name, found in trials.items():
-        reason = found.reason
+        reason = found.reason or ("" if bench.options.inexact else found.inexact)
         if not reason:
             try:
                 way = RUNTIMES[name](job, threads)
@@ -126,13 +139,12 @@ def measure(bench: Benchmark, job: Job, trials: dict[str, Trial], threads: int) 
     case.measure()
     for way in ways:
         way.close()
-    return case
 
 
-def collect(ratios: dict[str, list[float]], case: Case, threads: int) -> None:
-    """The ratios of a case: of each other runtime, of the fastest one, and of their memory."""
-    where = threads_text(threads)
-    rows = [row for row in case.rows() if "ratio" in row]
+def collect(ratios: dict[str, list[float]], case: dict[str, Any]) -> None:
+    """The ratios of a reported case: of each other runtime, the fastest one, and their memory."""
+    where = case["name"].rpartition(", ")[2]
+    rows = [row for row in case["ways"] if "ratio" in row and "inexact" not in row]
     ours, others = rows[:1], rows[1:]
     for row in others:
         ratios.setdefault(f"{row['name']}, {where}", []).append(row["ratio"])
@@ -155,6 +167,17 @@ def cases(bench: Benchmark) -> list[tuple[str, str, bool]]:
     return [(name, precision, bench.smoke) for name in options.models or names()]
 
 
+def measured_through(bench: Benchmark, names: list[str]) -> None:
+    """Each network in a process that the command starts; its cases are taken from its report."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        for name in names:
+            command = [*shlex.split(bench.options.through), sys.executable, *sys.argv]
+            command += ["--models", name, "--json", str(report), "--through", ""]
+            subprocess.run(command, check=True)
+            bench.elsewhere += json.loads(report.read_text())["cases"]
+
+
 def main() -> None:
     bench = Benchmark("models", __doc__, rounds=15, sample_ms=100, more=arguments)
     options = bench.options
@@ -168,13 +191,17 @@ def main() -> None:
     cores = len(os.sched_getaffinity(0))
     counts = options.threads or sorted({1, 1 if bench.smoke else min(2, cores)})
     ratios: dict[str, list[float]] = {}
-    for name, precision, tiny in cases(bench):
+    if options.through:
+        measured_through(bench, options.models or list(names()))
+    for name, precision, tiny in cases(bench) if not options.through else ():
         with folder_of(options.folder) as folder:
             job = prepared(name, precision, folder, tiny)
             compared = [OURS, *(r for r in COMPARED[precision] if r not in options.without)]
             trials = tried(job, compared, max(counts))
             for threads in counts:
-                collect(ratios, measure(bench, job, trials, threads), threads)
+                measure(bench, job, trials, threads)
+    for case in bench.reported():
+        collect(ratios, case)
     bench.means(ratios)
     bench.finish()
 

@@ -112,7 +112,15 @@ void LookUpWords(const Threads& threads, const void* table, size_t entry_size, c
   const uint16_t* x = static_cast<const uint16_t*>(in);
   const auto look = [&](auto* o, size_t begin, size_t end) {
     const auto* entries = static_cast<decltype(o)>(const_cast<void*>(table));
-    for (size_t i = begin; i < end; ++i) o[i] = entries[x[i]];
+    size_t i = begin;
+    // One load for four: where `o` is `x`, a processor may wait with each load until it knows where
+    // the store before it goes, or not, as its guesses happen to be: 0.34 or 0.69 ns a number.
+    for (; i + 4 <= end; i += 4) {
+      uint64_t four;
+      std::memcpy(&four, x + i, sizeof(four));
+      for (size_t k = 0; k < 4; ++k) o[i + k] = entries[static_cast<uint16_t>(four >> (16 * k))];
+    }
+    for (; i < end; ++i) o[i] = entries[x[i]];
   };
   threads.For(count, kGrain, [&](size_t begin, size_t end) {
     if (entry_size == 1) {

@@ -174,6 +174,15 @@ CASES = [
     # Short sums, which are on bytes where a processor has AVX512-VNNI and no matrix units.
     conv("1x1 of few channels", (56, 55), (16, 96), (1, 1), short=True),
     conv("1x1 to few channels", (112, 111), (32, 16), (1, 1), kinds=(U16, S16), short=True),
+    conv("first layer of an image", (112, 61), (3, 24), (3, 3), stride=2, pads=SAME, short=True),
+    conv("groups of 34", (29, 28), (136, 136), (1, 1), group=4, kinds=(S16, S16), short=True),
+    conv("groups of six to 14", (57, 56), (24, 56), (1, 1), group=4, short=True),
+    # Windows in vectors: lines and columns of pixels, lines in parts, weights that threads share.
+    conv("a column", (400, 1), (32, 64), (3, 1), dilation=4, pads=[[8, 0], [0, 0]]),
+    conv("a line", (1, 400), (64, 33), (1, 3), dilation=7, pads=[[0, 0], [14, 0]], kinds=(S16, U8)),
+    conv("a long line", (1, 9000), (32, 8), (1, 3), pads=[[0, 0], [2, 0]], zero=0, batch=2),
+    conv("more weights than pixels", (7, 7), (256, 200), (3, 3), pads=SAME, kinds=(U16, S16)),
+    conv("groups, dilated", (21, 17), (96, 64), (3, 2), dilation=3, group=2, pads=SAME, zero=65535),
     fully("one row", 1, 1024, 1000),
     fully("rows in tiles", 300, 70, 1024, axis=None),
     matmul("static", (2, 90, 64), (64, 96)),
@@ -408,6 +417,7 @@ VECTORS = (
     fully("short", 200, 40, 72),
     fully("long", 40, 700, 72, kinds=(S16, S16), zero=9),
     depthwise("3x3", (15, 14), 72, (3, 3), pads=SAME),
+    conv("3x3 in groups", (15, 14), (64, 72), (3, 3), pads=SAME, group=2),
 )
 
 

@@ -18,6 +18,7 @@
 #include "ops/onednn/fixed/split16_product.h"
 #include "ops/onednn/fixed/split16_tile.h"
 #include "ops/onednn/fixed/word_channels.h"
+#include "ops/onednn/fixed/word_conv.h"
 #include "ops/own_tiles.h"
 #include "ops/rules.h"
 #include "ops/weights.h"
@@ -29,8 +30,9 @@ namespace {
 // in float, with one plane and with two; and for how many the sum of bytes times weights fits 32
 // bits in any case.
 constexpr int64_t kLeastBytes = 32, kLeastSplit = 64, kMostDepth = 65000;
-// The same for two planes in vectors, whose sums do not go to memory.
-constexpr int64_t kLeastWords = 12;
+// The same for two planes in vectors, whose sums do not go to memory: of pixels, and of windows and
+// groups, which take longer in float.
+constexpr int64_t kLeastWords = 12, kLeastWindow = 4;
 constexpr double kLeastProduct = 2e5, kLeastConv = 1e6;  // multiply-adds
 // 32-bit sums of a tile: they stay in the cache of one core. Fewer pixels would have the weights
 // read too often.
@@ -355,8 +357,12 @@ Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, 
   }
   if (node.type != "Conv2d" && !s.product) return KernelPtr();
   const FixedRange zeros = s.planes == 2 ? FixedRange{0, 65535} : RangeOf(in.dtype, 0);
-  const bool words = TakesWords(s) && !as_signed->has_rest();
-  const int64_t least_depth = words ? kLeastWords : s.planes == 2 ? kLeastSplit : kLeastBytes;
+  const bool points = TakesWords(s) && !as_signed->has_rest();
+  const bool words = points || (TakesWordConv(s) && !as_signed->has_rest());
+  const int64_t least_depth = points          ? kLeastWords
+                              : words         ? kLeastWindow
+                              : s.planes == 2 ? kLeastSplit
+                                              : kLeastBytes;
   const double least_work = s.product ? kLeastProduct : kLeastConv;
   if (s.depth() < least_depth || s.depth() > kMostDepth || work < least_work ||
       (s.padded && (zero < zeros.low || zero > zeros.high))) {
@@ -368,7 +374,8 @@ Result<KernelPtr> Split16::Make(const Node& node, const KernelOptions& options, 
   shifted.inputs[1] = signed_weights.get();
   if (words) {
     QNNRT_ASSIGN_OR_RETURN(Joining joining, JoiningOf(shifted, options, s, *as_signed));
-    return MakeWordProduct(shifted, options, s, *signed_weights, std::move(joining));
+    return points ? MakeWordProduct(shifted, options, s, *signed_weights, std::move(joining))
+                  : MakeWordConv(shifted, options, s, zero, std::move(joining));
   }
 
   const int64_t threads = std::max(options.threads, 1);

@@ -40,7 +40,8 @@ class WordProduct final : public Kernel {
     g_.out_bytes = out.bytes() / out.elements();
     const size_t threads = static_cast<size_t>(std::max(options.threads, 1));
     const double work = static_cast<double>(rows_) * static_cast<double>(g_.n * g_.k);
-    const size_t block = PackedWordBytes(g_.k, g_.n) <= kFewWeights ? kBlockOfFew : kBlockOfPlanes;
+    const size_t block =
+        PackedWordBytes(1, g_.k, g_.n) <= kFewWeights ? kBlockOfFew : kBlockOfPlanes;
     const size_t most = std::max(block / WordGemmScratch(1, g_.k), kRowsOfThread);
     blocks_ = (rows_ + most - 1) / most;
     if (rows_ >= threads * kRowsOfThread && work >= kWorthThreads) {
@@ -60,14 +61,14 @@ class WordProduct final : public Kernel {
     const int64_t column = s.product ? s.weight_strides[1] : s.weight_strides[0];
     const auto fill = [&](void* packed) {
       PackWordWeights(
-          {weights.data_as<int8_t>(), static_cast<size_t>(row), static_cast<size_t>(column)}, g_.k,
-          g_.n, static_cast<int8_t*>(packed));
+          {weights.data_as<int8_t>(), static_cast<size_t>(row), static_cast<size_t>(column)}, 1,
+          g_.k, g_.n, static_cast<int8_t*>(packed));
       return Status::Ok();
     };
     const std::string layout = "bytes of " + std::to_string(g_.k) + "x" + std::to_string(g_.n) +
                                " for vectors, by 4 rows and 32 columns";
     QNNRT_ASSIGN_OR_RETURN(packed_,
-                           PackWeights(options, 1, PackedWordBytes(g_.k, g_.n), layout, fill));
+                           PackWeights(options, 1, PackedWordBytes(1, g_.k, g_.n), layout, fill));
     g_.packed = static_cast<const int8_t*>(packed_->data());
     return Status::Ok();
   }

@@ -15,7 +15,7 @@ namespace qnnrt::onednn {
 namespace {
 
 constexpr size_t kVector = 16;               // columns in a register
-constexpr size_t kColumns = 2 * kVector;     // of a panel of B
+constexpr size_t kColumns = kWordColumns;    // two registers
 constexpr size_t kDoubles = 8;               // in a register
 constexpr size_t kDepth = 4;                 // rows of B side by side, which an instruction sums up
 constexpr size_t kRows = 6;                  // of results in registers, with two sums each
@@ -29,7 +29,6 @@ size_t RoundedUp(size_t count, size_t to) { return (count + to - 1) / to * to; }
 
 // Bytes from a plane's row to the next one: an odd number of lines, so that the rows of a tile lie
 // in different sets of L1.
-// begin.
 size_t RowBytes(size_t k) { return RoundedUp(k, kLine) / kLine / 2 * 2 * kLine + kLine; }
 
 // The high bytes of n numbers, and the low ones `step` behind them. What follows up to the next
@@ -138,10 +137,8 @@ JoinFn PickJoin(const WordGemm& g) {
 
 // Some rows of A times a panel.
 struct Part {
-  const uint8_t* a;  // the planes of the first row
-  size_t step;       // from plane to plane
+  WordRows a;
   const int8_t* b;
-  size_t groups;  // of kDepth
   RowSums* sums;
   const int8_t* ahead;  // fetched into L2 meanwhile, at so many bytes a group
   size_t ahead_step;
@@ -158,98 +155,142 @@ QNNRT_VNNI QNNRT_INLINE void Add(__m512i* sum, __m512i bytes, __m512i weights) {
   __asm__("vpdpbusd %2, %1, %0" : "+v"(*sum) : "v"(bytes), "v"(weights));
 }
 
-// kR rows times kV vectors of the panel.
-template <int kR, int kV>
+// kR rows times kV vectors of the panel. kApart: steps are where p.a.steps says.
+template <int kR, int kV, bool kApart>
 QNNRT_VNNI void Multiply(const Part& p) {
-  constexpr size_t kPlanes = 2 * kR, kThirds = (kPlanes + 2) / 3;
-  __m512i sum[kPlanes][kV];
+  constexpr size_t kThirds = (kR + 2) / 3;
+  __m512i sum[2 * kR][kV];
 #pragma GCC unroll 12
-  for (size_t i = 0; i < kPlanes; ++i) {
+  for (size_t i = 0; i < 2 * kR; ++i) {
 #pragma GCC unroll 2
     for (size_t v = 0; v < kV; ++v) sum[i][v] = _mm512_setzero_si512();
   }
-  // Planes by three: an address is a pointer and nothing, once or twice the step.
-  const uint8_t* a[kThirds];
-  const size_t step = p.step;
-#pragma GCC unroll 4
-  for (size_t i = 0; i < kThirds; ++i) a[i] = p.a + 3 * i * step;
+  // Rows by three: an address is a pointer and nothing, once or twice the step.
+  const uint8_t *high[kThirds], *low[kThirds];
+  const size_t row = p.a.row, low_plane = p.a.low;
+  const auto point = [&](const uint8_t* at) QNNRT_VNNI __attribute__((always_inline)) {
+#pragma GCC unroll 2
+    for (size_t i = 0; i < kThirds; ++i) {
+      high[i] = at + 3 * i * row;
+      low[i] = high[i] + low_plane;
+    }
+  };
+  const size_t* steps = p.a.steps;
+  const uint8_t* const first = p.a.high;
   const int8_t *b = p.b, *ahead = p.ahead;
-  for (const int8_t* const end = b + p.groups * kColumns * kDepth; b != end;
-       b += kColumns * kDepth, ahead += p.ahead_step) {
+  const size_t ahead_step = p.ahead_step;
+  RowSums* const sums = p.sums;
+  if (!kApart) point(first);
+  for (const int8_t* const end = b + p.a.step_count * kColumns * kDepth; b != end;
+       b += kColumns * kDepth, ahead += ahead_step) {
     _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T1);
+    if (kApart) point(first + *steps++);
     __m512i weights[kV];
 #pragma GCC unroll 2
     for (size_t v = 0; v < kV; ++v) weights[v] = _mm512_loadu_si512(b + v * kVector * kDepth);
-#pragma GCC unroll 12
-    for (size_t i = 0; i < kPlanes; ++i) {
-      const __m512i bytes = Broadcast(a[i / 3] + i % 3 * step);
+#pragma GCC unroll 6
+    for (size_t r = 0; r < kR; ++r) {
+      const __m512i highs = Broadcast(high[r / 3] + r % 3 * row);
 #pragma GCC unroll 2
-      for (size_t v = 0; v < kV; ++v) Add(&sum[i][v], bytes, weights[v]);
+      for (size_t v = 0; v < kV; ++v) Add(&sum[2 * r][v], highs, weights[v]);
+      const __m512i lows = Broadcast(low[r / 3] + r % 3 * row);
+#pragma GCC unroll 2
+      for (size_t v = 0; v < kV; ++v) Add(&sum[2 * r + 1][v], lows, weights[v]);
     }
-#pragma GCC unroll 4
-    for (size_t i = 0; i < kThirds; ++i) a[i] += kDepth;
+    if (kApart) continue;
+#pragma GCC unroll 2
+    for (size_t i = 0; i < kThirds; ++i) high[i] += kDepth, low[i] += kDepth;
   }
 #pragma GCC unroll 6
   for (size_t r = 0; r < kR; ++r) {
 #pragma GCC unroll 2
     for (size_t v = 0; v < kV; ++v) {
-      _mm512_storeu_si512(p.sums[r].high + v * kVector, sum[2 * r][v]);
-      _mm512_storeu_si512(p.sums[r].low + v * kVector, sum[2 * r + 1][v]);
+      _mm512_storeu_si512(sums[r].high + v * kVector, sum[2 * r][v]);
+      _mm512_storeu_si512(sums[r].low + v * kVector, sum[2 * r + 1][v]);
     }
   }
 }
 
 using MultiplyFn = void (*)(const Part&);
-template <int kV>
-constexpr MultiplyFn kMultiply[kRows] = {Multiply<1, kV>, Multiply<2, kV>, Multiply<3, kV>,
-                                         Multiply<4, kV>, Multiply<5, kV>, Multiply<6, kV>};
+template <int kV, bool kApart>
+constexpr MultiplyFn kMultiply[kRows] = {Multiply<1, kV, kApart>, Multiply<2, kV, kApart>,
+                                         Multiply<3, kV, kApart>, Multiply<4, kV, kApart>,
+                                         Multiply<5, kV, kApart>, Multiply<6, kV, kApart>};
+
+template <bool kApart>
+const MultiplyFn* PickMultiply(size_t columns) {
+  return columns > kVector ? kMultiply<2, kApart> : kMultiply<1, kApart>;
+}
 
 }  // namespace
 
 bool HasWordGemm() { return HasWordVectors() && !HasTiles(); }
 
-size_t PackedWordBytes(size_t k, size_t n) { return RoundedUp(k, kDepth) * RoundedUp(n, kColumns); }
+size_t PackedWordBytes(size_t runs, size_t k, size_t n) {
+  return runs * RoundedUp(k, kDepth) * RoundedUp(n, kColumns);
+}
 
-void PackWordWeights(const ByteMatrix& b, size_t k, size_t n, int8_t* packed) {
-  std::memset(packed, 0, PackedWordBytes(k, n));
-  const size_t panel = RoundedUp(k, kDepth) * kColumns;
-  for (size_t d = 0; d < k; ++d) {
+void PackWordWeights(const ByteMatrix& b, size_t runs, size_t k, size_t n, int8_t* packed) {
+  std::memset(packed, 0, PackedWordBytes(runs, k, n));
+  const size_t depth = RoundedUp(k, kDepth), panel = runs * depth * kColumns;
+  for (size_t d = 0; d < runs * k; ++d) {
+    const size_t at = d / k * depth + d % k;
     for (size_t c = 0; c < n; ++c) {
-      packed[c / kColumns * panel + (d / kDepth * kColumns + c % kColumns) * kDepth + d % kDepth] =
-          b.data[d * b.row_stride + c * b.column_stride];
+      packed[c / kColumns * panel + (at / kDepth * kColumns + c % kColumns) * kDepth +
+             at % kDepth] = b.data[d * b.row_stride + c * b.column_stride];
     }
   }
 }
+
+QNNRT_VNNI void SplitWordRow(const uint16_t* in, uint8_t* high, size_t n, size_t low,
+                             uint16_t flip) {
+  SplitWords(in, high, n, low, _mm512_set1_epi16(static_cast<int16_t>(flip)));
+}
+
+void RunWordPanel(const WordGemm& g, const WordRows& a, const WordPanel& panel, size_t rows,
+                  void* out) {
+  alignas(kLine) RowSums sums[kRows];
+  const JoinFn join = PickJoin(g);
+  const MultiplyFn* multiply =
+      a.steps != nullptr ? PickMultiply<true>(panel.columns) : PickMultiply<false>(panel.columns);
+  const size_t tiles = WordTilesOf(rows);
+  Part part{a, panel.weights, sums, panel.ahead, panel.ahead_step};
+  for (size_t t = 0; t < tiles; ++t) {  // as high as each other
+    const size_t row = t * rows / tiles, count = (t + 1) * rows / tiles - row;
+    part.a.high = a.high + row * a.row;
+    multiply[count - 1](part);
+    part.ahead += a.step_count * panel.ahead_step;
+    join(sums, count, panel.columns, panel.column, g,
+         static_cast<char*>(out) + row * g.n * g.out_bytes);
+  }
+}
+
+size_t WordSteps(size_t k) { return (k + kDepth - 1) / kDepth; }
+
+size_t WordTilesOf(size_t rows) { return (rows + kRows - 1) / kRows; }
+
+size_t WordAhead(size_t tiles) { return (kColumns * kDepth + tiles - 1) / tiles; }
 
 size_t WordGemmScratch(size_t rows, size_t k) { return 2 * rows * RowBytes(k); }
 
 void RunWordGemm(const WordGemm& g, size_t first, size_t rows, void* scratch,
                  const Threads& threads) {
-  const JoinFn join = PickJoin(g);
   uint8_t* const planes = static_cast<uint8_t*>(scratch);
   const size_t step = RowBytes(g.k);
   threads.For(rows, 1 + kGrain / g.k, [&](size_t begin, size_t end) {
     // (The weights behind the last number are 0.)
     SplitRows(g, first + begin, end - begin, planes + 2 * begin * step, step);
   });
-  const size_t panels = (g.n + kColumns - 1) / kColumns, groups = (g.k + kDepth - 1) / kDepth;
-  // All tiles together fetch the next panel: the first one would wait for each line of it else.
-  const size_t tiles = (rows + kRows - 1) / kRows, bytes = kColumns * kDepth;  // of a group
-  const size_t ahead_step = (bytes + tiles - 1) / tiles;
+  const size_t panels = (g.n + kColumns - 1) / kColumns, bytes = PackedWordBytes(1, g.k, kColumns);
+  const WordRows a{planes, 2 * step, step, nullptr, WordSteps(g.k)};
+  const size_t ahead = WordAhead(WordTilesOf(rows));
   threads.For(panels, 1 + kWorthwhile / (rows * kColumns * g.k), [&](size_t begin, size_t end) {
-    alignas(kLine) RowSums sums[kRows];
     for (size_t p = begin; p < end; ++p) {
       const size_t column = p * kColumns, columns = std::min(kColumns, g.n - column);
-      const int8_t* panel = g.packed + p * groups * bytes;
-      const int8_t* next = p + 1 < panels ? panel + groups * bytes : panel;
-      const MultiplyFn* multiply = columns > kVector ? kMultiply<2> : kMultiply<1>;
-      for (size_t t = 0; t < tiles; ++t) {  // as high as each other
-        const size_t row = t * rows / tiles, count = (t + 1) * rows / tiles - row;
-        multiply[count - 1]({planes + 2 * row * step, step, panel, groups, sums,
-                             next + t * groups * ahead_step, ahead_step});
-        join(sums, count, columns, column, g,
-             static_cast<char*>(g.out) + ((first + row) * g.n + column) * g.out_bytes);
-      }
+      const int8_t* weights = g.packed + p * bytes;
+      const int8_t* next = p + 1 < panels ? weights + bytes : weights;
+      RunWordPanel(g, a, {weights, column, columns, next, ahead}, rows,
+                   static_cast<char*>(g.out) + (first * g.n + column) * g.out_bytes);
     }
   });
 }
@@ -257,8 +298,13 @@ void RunWordGemm(const WordGemm& g, size_t first, size_t rows, void* scratch,
 #else
 
 bool HasWordGemm() { return false; }
-size_t PackedWordBytes(size_t, size_t) { return 0; }
-void PackWordWeights(const ByteMatrix&, size_t, size_t, int8_t*) {}
+size_t PackedWordBytes(size_t, size_t, size_t) { return 0; }
+void PackWordWeights(const ByteMatrix&, size_t, size_t, size_t, int8_t*) {}
+void SplitWordRow(const uint16_t*, uint8_t*, size_t, size_t, uint16_t) {}
+void RunWordPanel(const WordGemm&, const WordRows&, const WordPanel&, size_t, void*) {}
+size_t WordSteps(size_t) { return 0; }
+size_t WordTilesOf(size_t) { return 0; }
+size_t WordAhead(size_t) { return 0; }
 size_t WordGemmScratch(size_t, size_t) { return 0; }
 void RunWordGemm(const WordGemm&, size_t, size_t, void*, const Threads&) {}
 
