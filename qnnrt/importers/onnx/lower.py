@@ -584,8 +584,8 @@ class GraphLowering(Scope):
 
         mark = len(self.unsupported)
         # Behind those that the function gives a node may have outputs without names.
-        wanted = dict(zip(function.output, node.outputs, strict=False))
-        used = [o for o, out in wanted.items() if out]
+        wanted = list(zip(function.output, node.outputs, strict=False))
+        used = [o for o, out in wanted if out]
         with self.budget.inside(f"function {shortened(repr(function.name or node.op))}"):
             body = []
             for index, inner in needed(in_order(written(function.node)), used):
@@ -608,7 +608,7 @@ class GraphLowering(Scope):
             )
         found = self.results([renamed(o) for o in used])
         by_name = dict(zip(used, found, strict=True))
-        return [by_name.get(o) for o in wanted]
+        return [by_name.get(o) if out else None for o, out in wanted]
 
 
 def _is_own(node: OnnxNode) -> bool:
