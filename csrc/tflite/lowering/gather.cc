@@ -1,7 +1,6 @@
 // Selection and scattering by index; resizing of images, which is one.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <numeric>
 
@@ -14,21 +13,6 @@ namespace {
 Value Index(Node& n, const Value& v) {
   if (!n.whole(v)) Damaged("indices of %s", TypeName(n.type(v)).c_str());
   return n.Cast(v, QNN_DATATYPE_INT_32);
-}
-
-// `x` along `axis` at `index`, whose shape replaces the dimension.
-Value Take(Node& n, const Value& x, const Value& at, uint32_t axis) {
-  const Value index = Index(n, at);
-  const Value flat = n.Reshape(index, Physical(index.dims));
-  auto around = [&](const Dims& middle) {
-    Dims dims(x.dims.begin(), x.dims.begin() + axis);
-    dims.insert(dims.end(), middle.begin(), middle.end());
-    dims.insert(dims.end(), x.dims.begin() + axis + 1, x.dims.end());
-    return dims;
-  };
-  const Value out =
-      n.Op("Gather", {x, flat}, around(flat.dims), {I32("axis", static_cast<int32_t>(axis))});
-  return n.Reshape(out, around(index.dims));
 }
 
 void Gather(Node& n) {
@@ -67,141 +51,6 @@ void Gather(Node& n) {
   for (uint32_t d = 0; d < inner; ++d) order.push_back(batch + d);
   for (uint32_t d = batch + inner + before; d < found.rank(); ++d) order.push_back(d);
   n.Set(0, n.Transpose(found, order));
-}
-
-// What StableHLO says of a gather, checked: which part of `x` each row of indices names.
-struct Slices {
-  std::vector<uint32_t> collapsed, map, sizes;
-  std::vector<uint32_t> offsets;  // dimensions of the result that go through a window
-  uint32_t vector;                // the dimension of the indices along which a row lies
-};
-
-// Numbers of dimensions, each below `rank`, each once.
-std::vector<uint32_t> Dimensions(Node& n, const char* option, size_t rank) {
-  std::vector<uint32_t> found;
-  for (int64_t d : n.List<int64_t>(option)) {
-    if (d < 0 || d >= static_cast<int64_t>(rank) ||
-        std::count(found.begin(), found.end(), static_cast<uint32_t>(d)) != 0)
-      Damaged("%lld in %s of %zu dimensions", static_cast<long long>(d), option, rank);
-    found.push_back(static_cast<uint32_t>(d));
-  }
-  return found;
-}
-
-Slices SlicesOf(Node& n, const Value& x, const Value& index) {
-  Slices w;
-  w.collapsed = Dimensions(n, "CollapsedSliceDims", x.rank());
-  w.map = Dimensions(n, "StartIndexMap", x.rank());
-  const std::vector<int64_t> sizes = n.List<int64_t>("SliceSizes");
-  bool damaged = sizes.size() != x.rank() || w.collapsed.size() > x.rank();
-  for (uint32_t d = 0; d < x.rank() && !damaged; ++d) {
-    const bool one = std::count(w.collapsed.begin(), w.collapsed.end(), d) != 0;
-    damaged = sizes[d] < 1 || sizes[d] > x.dims[d] || (one && sizes[d] != 1);
-    if (!damaged) w.sizes.push_back(static_cast<uint32_t>(sizes[d]));
-  }
-  const int64_t vector = n.Integer("IndexVectorDim");
-  damaged = damaged || vector < 0 || vector > index.rank();
-  const uint32_t row = damaged                  ? 0
-                       : vector == index.rank() ? 1
-                                                : index.dims[static_cast<size_t>(vector)];
-  if (damaged || row != w.map.size() || w.map.empty())
-    Damaged("slices of %zu sizes of %s at %s", sizes.size(), Text(x.dims).c_str(),
-            Text(index.dims).c_str());
-  w.vector = static_cast<uint32_t>(vector);
-  const size_t batch = index.rank() - (w.vector == index.rank() ? 0 : 1);
-  const size_t inner = x.rank() - w.collapsed.size();
-  w.offsets = Dimensions(n, "OffsetDims", batch + inner);
-  if (w.offsets.size() != inner)
-    Damaged("%zu offset dimensions for slices of %zu", w.offsets.size(), inner);
-  return w;
-}
-
-// Where each window begins in the elements of `x`, counted in `unit`s: one number for each row of
-// indices. Windows that would reach beyond `x` are moved into it.
-Value Starts(Node& n, const Value& x, Value index, const Slices& w,
-             const std::vector<uint32_t>& strides, uint32_t unit) {
-  index = n.Cast(index, QNN_DATATYPE_INT_32);
-  Dims rows = index.dims;
-  if (w.vector < rows.size()) {
-    std::vector<uint32_t> order;
-    for (uint32_t d = 0; d < rows.size(); ++d) {
-      if (d != w.vector) order.push_back(d);
-    }
-    order.push_back(w.vector);
-    index = n.Transpose(index, order);
-    rows.erase(rows.begin() + w.vector);
-  }
-  const auto count = static_cast<uint32_t>(Elements(rows));
-  const auto parts = static_cast<uint32_t>(w.map.size());
-  index = n.Reshape(index, {count, parts});
-  std::vector<int32_t> last, step;
-  for (uint32_t d : w.map) {
-    last.push_back(static_cast<int32_t>(x.dims[d] - w.sizes[d]));
-    step.push_back(static_cast<int32_t>(strides[d] / unit));
-  }
-  const int32_t zero = 0;
-  const Value first = n.Constant({1, 1}, QNN_DATATYPE_INT_32, &zero);
-  const Value most = n.Constant({1, parts}, QNN_DATATYPE_INT_32, last.data());
-  const Value by = n.Constant({1, parts}, QNN_DATATYPE_INT_32, step.data());
-  index = n.Nary("ElementWiseMaximum", {n.Nary("ElementWiseMinimum", {index, most}), first});
-  index = n.Multiply(index, by);
-  Value sum = CutAlong(n, index, 1, 0, 1);
-  for (uint32_t k = 1; k < parts; ++k) sum = n.Add(sum, CutAlong(n, index, 1, k, k + 1));
-  return sum;
-}
-
-void StablehloGather(Node& n) {
-  const Value x = n.In(0), index = n.In(1);
-  if (x.rank() == 0) Damaged("a scalar has nothing to gather");
-  if (!n.whole(index)) Damaged("indices of %s", TypeName(n.type(index)).c_str());
-  const Slices w = SlicesOf(n, x, index);
-  const uint64_t all = Elements(x.dims), window = Elements(w.sizes);
-  if (all > INT32_MAX) Unsupported("%llu elements", static_cast<unsigned long long>(all));
-  std::vector<uint32_t> strides(x.rank(), 1);
-  for (uint32_t d = x.rank() - 1; d-- > 0;) strides[d] = strides[d + 1] * x.dims[d + 1];
-  // Windows that lie in one piece, at multiples of their size, are rows.
-  bool whole = true;
-  for (uint32_t d = 0; d < x.rank(); ++d) {
-    const bool named = std::count(w.map.begin(), w.map.end(), d) != 0;
-    whole = whole && (w.sizes[d] == x.dims[d] || (w.sizes[d] == 1 && window <= strides[d])) &&
-            (!named || strides[d] % window == 0 || w.sizes[d] == x.dims[d]);
-  }
-  const auto row = static_cast<uint32_t>(whole ? window : 1);
-  Value at = Starts(n, x, index, w, strides, row);
-  const uint32_t count = at.dims[0];
-  if (!whole) {
-    n.Spend({Dim(static_cast<int64_t>(window))}, sizeof(int32_t), "the places of a window");
-    std::vector<int32_t> places(window);
-    for (uint64_t i = 0; i < window; ++i) {
-      uint64_t left = i, place = 0;
-      for (uint32_t d = x.rank(); d-- > 0; left /= w.sizes[d])
-        place += left % w.sizes[d] * strides[d];
-      places[i] = static_cast<int32_t>(place);
-    }
-    const Value inside =
-        n.Constant({1, Dim(static_cast<int64_t>(window))}, QNN_DATATYPE_INT_32, places.data());
-    at = n.Add(at, inside);
-  }
-  const Value flat = n.Reshape(x, {Dim(static_cast<int64_t>(all / row)), row});
-  const Value found =
-      Take(n, flat, n.Reshape(at, {Dim(static_cast<int64_t>(Elements(at.dims)))}), 0);
-  // The rows of indices first, then the windows; the result has them where it wants.
-  Dims dims;
-  for (uint32_t d = 0; d < index.rank(); ++d) {
-    if (d != w.vector) dims.push_back(index.dims[d]);
-  }
-  const auto batch = static_cast<uint32_t>(dims.size());
-  for (uint32_t d = 0; d < x.rank(); ++d) {
-    if (std::count(w.collapsed.begin(), w.collapsed.end(), d) == 0) dims.push_back(w.sizes[d]);
-  }
-  if (uint64_t{count} * window != Elements(dims)) Damaged("slices of %s", Text(x.dims).c_str());
-  std::vector<uint32_t> order;
-  uint32_t rows = 0, inner = 0;
-  for (uint32_t d = 0; d < dims.size(); ++d) {
-    const bool through = std::count(w.offsets.begin(), w.offsets.end(), d) != 0;
-    order.push_back(through ? batch + inner++ : rows++);
-  }
-  n.Set(0, n.Transpose(n.Reshape(found, dims), order));
 }
 
 // A block of `x` that begins where a tensor says: its rows among those of the flat `x`.
@@ -615,6 +464,20 @@ void ResizeNearest(Node& n) {
 
 }  // namespace
 
+Value Take(Node& n, const Value& x, const Value& at, uint32_t axis) {
+  const Value index = Index(n, at);
+  const Value flat = n.Reshape(index, Physical(index.dims));
+  auto around = [&](const Dims& middle) {
+    Dims dims(x.dims.begin(), x.dims.begin() + axis);
+    dims.insert(dims.end(), middle.begin(), middle.end());
+    dims.insert(dims.end(), x.dims.begin() + axis + 1, x.dims.end());
+    return dims;
+  };
+  const Value out =
+      n.Op("Gather", {x, flat}, around(flat.dims), {I32("axis", static_cast<int32_t>(axis))});
+  return n.Reshape(out, around(index.dims));
+}
+
 Value BlockAt(Node& n, const Value& x, const Dims& sizes, const Value& start) {
   if (sizes == x.dims) return x;
   const Block block = BlockOf(n, x, sizes, start);
@@ -646,7 +509,6 @@ std::vector<Operator> GatherOperators() {
       {154, "UNSORTED_SEGMENT_MAX", UnsortedSegment, "ScatterNd", "", floats, none},
       {155, "UNSORTED_SEGMENT_SUM", UnsortedSegment, "ScatterNd", "", floats, none},
       {157, "UNSORTED_SEGMENT_MIN", UnsortedSegment, "ScatterNd", "", floats, none},
-      {201, "STABLEHLO_GATHER", StablehloGather, "Gather", "StablehloGatherOptions", own, none},
   };
 }
 

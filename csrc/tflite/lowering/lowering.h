@@ -198,6 +198,8 @@ struct Range {
 Value Cut(Node& n, const Value& x, const std::vector<Range>& ranges);
 // x[.., begin:end, ..] along one dimension.
 Value CutAlong(Node& n, const Value& x, uint32_t axis, int64_t begin, int64_t end);
+// `x` along `axis` at indices, whose shape replaces the dimension.
+Value Take(Node& n, const Value& x, const Value& at, uint32_t axis);
 // x[start:start + sizes], where the start is computed: one number for each dimension.
 Value BlockAt(Node& n, const Value& x, const Dims& sizes, const Value& start);
 // a x b of matrices, each one turned first where its flag says so; dimensions before broadcast.

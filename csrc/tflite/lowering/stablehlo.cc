@@ -1,14 +1,156 @@
-// StableHLO's scatter and reduction over windows, and TFLite's own form of the latter. Which
-// numbers they join, and how, a subgraph says in the file: importers read it, and give it as the
-// option "Computation".
+// StableHLO's gather, scatter and reduction over windows, and TFLite's own form of the last. Which
+// numbers the latter two join, and how, a subgraph says in the file: importers read it, and give it
+// as the option "Computation".
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "tflite/lowering/lowering.h"
 
 namespace qnnrt::tflite {
 namespace {
+
+// Numbers of dimensions, each below `rank`, each once.
+std::vector<uint32_t> Dimensions(Node& n, const char* option, size_t rank) {
+  std::vector<uint32_t> found;
+  for (int64_t d : n.List<int64_t>(option)) {
+    if (d < 0 || d >= static_cast<int64_t>(rank) ||
+        std::count(found.begin(), found.end(), static_cast<uint32_t>(d)) != 0)
+      Damaged("%lld in %s of %zu dimensions", static_cast<long long>(d), option, rank);
+    found.push_back(static_cast<uint32_t>(d));
+  }
+  return found;
+}
+
+// Dimensions below `rank`, those in `last` behind the others.
+std::vector<uint32_t> Behind(uint32_t rank, const std::vector<uint32_t>& last) {
+  std::vector<uint32_t> order;
+  for (uint32_t d = 0; d < rank; ++d) {
+    if (std::count(last.begin(), last.end(), d) == 0) order.push_back(d);
+  }
+  order.insert(order.end(), last.begin(), last.end());
+  return order;
+}
+
+// The numbers of each row of indices beside each other: int32, [rows, parts]. `vector`: the
+// dimension along which a row lies, or the rank.
+Value IndexRows(Node& n, const Value& index, uint32_t vector, uint32_t parts) {
+  Value at = n.Cast(index, QNN_DATATYPE_INT_32);
+  if (vector < index.rank()) at = n.Transpose(at, Behind(at.rank(), {vector}));
+  return n.Reshape(at, {static_cast<uint32_t>(Elements(at.dims) / parts), parts});
+}
+
+// ---- Gather ----
+
+// What StableHLO says of a gather, checked: which part of `x` each row of indices names.
+struct Slices {
+  std::vector<uint32_t> collapsed, map, sizes;
+  std::vector<uint32_t> offsets;  // dimensions of the result that go through a window
+  uint32_t vector;                // the dimension of the indices along which a row lies
+};
+
+Slices SlicesOf(Node& n, const Value& x, const Value& index) {
+  Slices w;
+  w.collapsed = Dimensions(n, "CollapsedSliceDims", x.rank());
+  w.map = Dimensions(n, "StartIndexMap", x.rank());
+  const std::vector<int64_t> sizes = n.List<int64_t>("SliceSizes");
+  bool damaged = sizes.size() != x.rank() || w.collapsed.size() > x.rank();
+  for (uint32_t d = 0; d < x.rank() && !damaged; ++d) {
+    const bool one = std::count(w.collapsed.begin(), w.collapsed.end(), d) != 0;
+    damaged = sizes[d] < 1 || sizes[d] > x.dims[d] || (one && sizes[d] != 1);
+    if (!damaged) w.sizes.push_back(static_cast<uint32_t>(sizes[d]));
+  }
+  const int64_t vector = n.Integer("IndexVectorDim");
+  damaged = damaged || vector < 0 || vector > index.rank();
+  const uint32_t row = damaged                  ? 0
+                       : vector == index.rank() ? 1
+                                                : index.dims[static_cast<size_t>(vector)];
+  if (damaged || row != w.map.size() || w.map.empty())
+    Damaged("slices of %zu sizes of %s at %s", sizes.size(), Text(x.dims).c_str(),
+            Text(index.dims).c_str());
+  w.vector = static_cast<uint32_t>(vector);
+  const size_t batch = index.rank() - (w.vector == index.rank() ? 0 : 1);
+  const size_t inner = x.rank() - w.collapsed.size();
+  w.offsets = Dimensions(n, "OffsetDims", batch + inner);
+  if (w.offsets.size() != inner)
+    Damaged("%zu offset dimensions for slices of %zu", w.offsets.size(), inner);
+  return w;
+}
+
+// Where each window begins in the elements of `x`, counted in `unit`s: one number for each row of
+// indices. Windows that would reach beyond `x` are moved into it.
+Value Starts(Node& n, const Value& x, Value index, const Slices& w,
+             const std::vector<uint32_t>& strides, uint32_t unit) {
+  const auto parts = static_cast<uint32_t>(w.map.size());
+  index = IndexRows(n, index, w.vector, parts);
+  std::vector<int32_t> last, step;
+  for (uint32_t d : w.map) {
+    last.push_back(static_cast<int32_t>(x.dims[d] - w.sizes[d]));
+    step.push_back(static_cast<int32_t>(strides[d] / unit));
+  }
+  const int32_t zero = 0;
+  const Value first = n.Constant({1, 1}, QNN_DATATYPE_INT_32, &zero);
+  const Value most = n.Constant({1, parts}, QNN_DATATYPE_INT_32, last.data());
+  const Value by = n.Constant({1, parts}, QNN_DATATYPE_INT_32, step.data());
+  index = n.Nary("ElementWiseMaximum", {n.Nary("ElementWiseMinimum", {index, most}), first});
+  index = n.Multiply(index, by);
+  Value sum = CutAlong(n, index, 1, 0, 1);
+  for (uint32_t k = 1; k < parts; ++k) sum = n.Add(sum, CutAlong(n, index, 1, k, k + 1));
+  return sum;
+}
+
+void StablehloGather(Node& n) {
+  const Value x = n.In(0), index = n.In(1);
+  if (x.rank() == 0) Damaged("a scalar has nothing to gather");
+  if (!n.whole(index)) Damaged("indices of %s", TypeName(n.type(index)).c_str());
+  const Slices w = SlicesOf(n, x, index);
+  const uint64_t all = Elements(x.dims), window = Elements(w.sizes);
+  if (all > INT32_MAX) Unsupported("%llu elements", static_cast<unsigned long long>(all));
+  std::vector<uint32_t> strides(x.rank(), 1);
+  for (uint32_t d = x.rank() - 1; d-- > 0;) strides[d] = strides[d + 1] * x.dims[d + 1];
+  // Windows that lie in one piece, at multiples of their size, are rows.
+  bool whole = true;
+  for (uint32_t d = 0; d < x.rank(); ++d) {
+    const bool named = std::count(w.map.begin(), w.map.end(), d) != 0;
+    whole = whole && (w.sizes[d] == x.dims[d] || (w.sizes[d] == 1 && window <= strides[d])) &&
+            (!named || strides[d] % window == 0 || w.sizes[d] == x.dims[d]);
+  }
+  const auto row = static_cast<uint32_t>(whole ? window : 1);
+  Value at = Starts(n, x, index, w, strides, row);
+  const uint32_t count = at.dims[0];
+  if (!whole) {
+    n.Spend({Dim(static_cast<int64_t>(window))}, sizeof(int32_t), "the places of a window");
+    std::vector<int32_t> places(window);
+    for (uint64_t i = 0; i < window; ++i) {
+      uint64_t left = i, place = 0;
+      for (uint32_t d = x.rank(); d-- > 0; left /= w.sizes[d])
+        place += left % w.sizes[d] * strides[d];
+      places[i] = static_cast<int32_t>(place);
+    }
+    const Value inside =
+        n.Constant({1, Dim(static_cast<int64_t>(window))}, QNN_DATATYPE_INT_32, places.data());
+    at = n.Add(at, inside);
+  }
+  const Value flat = n.Reshape(x, {Dim(static_cast<int64_t>(all / row)), row});
+  const Value found =
+      Take(n, flat, n.Reshape(at, {Dim(static_cast<int64_t>(Elements(at.dims)))}), 0);
+  // The rows of indices first, then the windows; the result has them where it wants.
+  Dims dims;
+  for (uint32_t d = 0; d < index.rank(); ++d) {
+    if (d != w.vector) dims.push_back(index.dims[d]);
+  }
+  const auto batch = static_cast<uint32_t>(dims.size());
+  for (uint32_t d = 0; d < x.rank(); ++d) {
+    if (std::count(w.collapsed.begin(), w.collapsed.end(), d) == 0) dims.push_back(w.sizes[d]);
+  }
+  if (uint64_t{count} * window != Elements(dims)) Damaged("slices of %s", Text(x.dims).c_str());
+  std::vector<uint32_t> order;
+  uint32_t rows = 0, inner = 0;
+  for (uint32_t d = 0; d < dims.size(); ++d) {
+    const bool through = std::count(w.offsets.begin(), w.offsets.end(), d) != 0;
+    order.push_back(through ? batch + inner++ : rows++);
+  }
+  n.Set(0, n.Transpose(n.Reshape(found, dims), order));
+}
 
 // What a subgraph of one operation does with what is there and what comes.
 enum Join : int64_t {
@@ -29,22 +171,11 @@ struct Windows {
   uint32_t vector;                    // the dimension of the indices along which a row lies
 };
 
-std::vector<uint32_t> Numbered(Node& n, const char* option, size_t rank) {
-  std::vector<uint32_t> found;
-  for (int64_t d : n.List<int64_t>(option)) {
-    if (d < 0 || d >= static_cast<int64_t>(rank) ||
-        std::count(found.begin(), found.end(), static_cast<uint32_t>(d)) != 0)
-      Damaged("%lld in %s of %zu dimensions", static_cast<long long>(d), option, rank);
-    found.push_back(static_cast<uint32_t>(d));
-  }
-  return found;
-}
-
 Windows WindowsOf(Node& n, const Value& x, const Value& index, const Value& updates) {
   Windows w;
-  const std::vector<uint32_t> inserted = Numbered(n, "InsertedWindowDims", x.rank());
-  w.window = Numbered(n, "UpdateWindowDims", updates.rank());
-  w.map = Numbered(n, "ScatterDimsToOperandDims", x.rank());
+  const std::vector<uint32_t> inserted = Dimensions(n, "InsertedWindowDims", x.rank());
+  w.window = Dimensions(n, "UpdateWindowDims", updates.rank());
+  w.map = Dimensions(n, "ScatterDimsToOperandDims", x.rank());
   std::sort(w.window.begin(), w.window.end());
   const int64_t vector = n.Integer("IndexVectorDim");
   bool damaged = vector < 0 || vector > index.rank() || w.map.empty() ||
@@ -77,16 +208,6 @@ Value Reversed(Node& n, const Value& x) {
   return n.Nary("ElementWiseSubtract", {n.Scalar(-1, x), x});
 }
 
-// The dimensions of `dims` in two groups, those in `last` behind.
-std::vector<uint32_t> Behind(uint32_t rank, const std::vector<uint32_t>& last) {
-  std::vector<uint32_t> order;
-  for (uint32_t d = 0; d < rank; ++d) {
-    if (std::count(last.begin(), last.end(), d) == 0) order.push_back(d);
-  }
-  order.insert(order.end(), last.begin(), last.end());
-  return order;
-}
-
 // Where each row of each window goes among the rows of the flat input: int32, [count, window]. What
 // would lie beyond the input goes to one row more, `all`.
 Value PlacesOf(Node& n, const Value& x, const Value& index, const Windows& w, uint32_t outer,
@@ -111,9 +232,7 @@ Value PlacesOf(Node& n, const Value& x, const Value& index, const Windows& w, ui
     return n.Nary("ElementWiseMaximum", {below, number(low)});
   };
   const auto parts = static_cast<uint32_t>(w.map.size());
-  Value at = n.Cast(index, QNN_DATATYPE_INT_32);
-  if (w.vector < index.rank()) at = n.Transpose(at, Behind(at.rank(), {w.vector}));
-  at = n.Reshape(at, {static_cast<uint32_t>(Elements(at.dims) / parts), parts});
+  const Value at = IndexRows(n, index, w.vector, parts);
   Value sum = n.Constant({1, window}, QNN_DATATYPE_INT_32, fixed.data()), inside;
   for (uint32_t k = 0; k < parts; ++k) {
     const uint32_t d = w.map[k];
@@ -323,6 +442,8 @@ std::vector<Operator> StablehloOperators() {
   return {
       {190, "STABLEHLO_SCATTER", StablehloScatter, "ScatterNd", "StablehloScatterOptions",
        Fixed::kFloats, Delegated::kNone, note},
+      {201, "STABLEHLO_GATHER", StablehloGather, "Gather", "StablehloGatherOptions", Fixed::kOwn,
+       Delegated::kNone},
       {198, "STABLEHLO_REDUCE_WINDOW", ReduceWindow, joined, "StablehloReduceWindowOptions",
        Fixed::kFloats, Delegated::kNone, note},
       {205, "REDUCE_WINDOW", ReduceWindow, joined, "ReduceWindowOptions", Fixed::kFloats,
