@@ -44,13 +44,20 @@ def count(text: str, least: int = 1) -> int:
     return value
 
 
-def threads(text: str) -> int:
+def _threads(text: str) -> int:
     """An argparse type: a number of threads that QNN can be told; how many there may be is the
     backend's to say."""
     value = count(text)
     if value > 0xFFFFFFFF:
         raise argparse.ArgumentTypeError(f"{text!r} is more than 32 bits hold")
     return value
+
+
+def add_threads(parser: argparse.ArgumentParser) -> None:
+    """``--threads``."""
+    parser.add_argument(
+        "--threads", metavar="N", type=_threads, help="kernel threads (default: auto)"
+    )
 
 
 def seed(text: str) -> int:
@@ -116,9 +123,7 @@ def add_model_options(parser: argparse.ArgumentParser, iterations: int) -> None:
         default=iterations,
         help=f"timed executions (default {iterations})",
     )
-    parser.add_argument(
-        "--threads", metavar="N", type=threads, help="kernel threads (default: auto)"
-    )
+    add_threads(parser)
     parser.add_argument(
         "--precision",
         choices=tuple(PRECISIONS),

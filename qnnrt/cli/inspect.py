@@ -14,11 +14,11 @@ from ._common import (
     MODEL_HELP,
     UsageError,
     add_shape_and_graph,
+    add_threads,
     count,
     load_model,
     print_json,
     size,
-    threads,
 )
 
 if TYPE_CHECKING:
@@ -40,9 +40,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         help="how inputs and outputs are prepared and bound; scratch: in lpai's scratch memory "
         "(default memhandle)",
     )
-    parser.add_argument(
-        "--threads", metavar="N", type=threads, help="kernel threads (default: auto)"
-    )
+    add_threads(parser)
     parser.add_argument(
         "--plan-ms",
         metavar="N",
