@@ -29,4 +29,18 @@ Status ForOwnTiles(const Threads& threads, size_t slots, size_t tiles, const Run
   return status;
 }
 
+// The same where one slot may mean that all threads share each tile: run(tile, slot, threads).
+template <typename Run>
+void ForTiles(const Threads& threads, size_t slots, size_t tiles, const Run& run) {
+  if (slots == 1) {
+    for (size_t i = 0; i < tiles; ++i) run(i, size_t{0}, threads);
+    return;
+  }
+  // `run` returns no error.
+  (void)ForOwnTiles(threads, slots, tiles, [&](size_t i, size_t slot) {
+    run(i, slot, Threads(1));
+    return Status::Ok();
+  });
+}
+
 }  // namespace qnnrt

@@ -78,19 +78,12 @@ class WordProduct final : public Kernel {
     g.a = static_cast<const uint16_t*>(args.in[0]);
     g.out = args.out[0];
     g.joins = joins_ ? &*joins_ : nullptr;
-    const auto run = [&](size_t i, size_t slot, const Threads& threads) {
+    ForTiles(args.threads, slots_, blocks_, [&](size_t i, size_t slot, const Threads& threads) {
       const size_t first = i * rows_ / blocks_, end = (i + 1) * rows_ / blocks_;
       RunWordGemm(g, first, end - first, static_cast<char*>(args.scratch) + slot * own_scratch_,
                   threads);
-    };
-    if (slots_ == 1) {
-      for (size_t i = 0; i < blocks_; ++i) run(i, 0, args.threads);
-      return Status::Ok();
-    }
-    return ForOwnTiles(args.threads, slots_, blocks_, [&](size_t i, size_t slot) {
-      run(i, slot, Threads(1));
-      return Status::Ok();
     });
+    return Status::Ok();
   }
 
   size_t ScratchBytes() const override { return slots_ * own_scratch_; }

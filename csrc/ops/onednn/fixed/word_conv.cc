@@ -78,18 +78,13 @@ class WordConv final : public Kernel {
 
   Status Run(const ExecArgs& args) override {
     const size_t tiles = static_cast<size_t>(s_.images * row_parts_ * column_parts_);
-    const auto run = [&](size_t i, size_t slot, const Threads& threads) {
+    // One slot that is not shared is a tile for which waking threads is not worth it.
+    const Threads threads = slots_ > 1 || shared_ ? args.threads : Threads(1);
+    ForTiles(threads, slots_, tiles, [&](size_t i, size_t slot, const Threads& of_tile) {
       RunTile(args, static_cast<int64_t>(i),
-              static_cast<uint8_t*>(args.scratch) + slot * own_scratch_, threads);
-    };
-    if (slots_ == 1) {
-      for (size_t i = 0; i < tiles; ++i) run(i, 0, shared_ ? args.threads : Threads(1));
-      return Status::Ok();
-    }
-    return ForOwnTiles(args.threads, slots_, tiles, [&](size_t i, size_t slot) {
-      run(i, slot, Threads(1));
-      return Status::Ok();
+              static_cast<uint8_t*>(args.scratch) + slot * own_scratch_, of_tile);
     });
+    return Status::Ok();
   }
 
   size_t ScratchBytes() const override { return slots_ * own_scratch_; }
