@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +25,7 @@ from ..qnn.graph import Graph
 from ..qnn.options import Custom
 from ..qnn.profile import ProfileEvent, Signal
 from ..support.guard import Guard
+from .binary_shapes import binary_shapes, described
 from .binding import BoundTensor
 from .feeds import check_named
 from .options import Choice
@@ -48,17 +48,6 @@ _WHICH: Final = (
     "this session has a graph for each shape: give run() the inputs, or take "
     "session.at({...}), which has the inputs, the outputs and the runs of one shape"
 )
-
-
-def binary_shapes(binary: ContextBinary, names: Sequence[str]) -> dict[Shape, BinaryGraph] | None:
-    """Graphs of a binary by the shapes of their inputs; None when they are not shapes of one model:
-    other inputs, outputs or types, or two graphs of one shape."""
-    graphs = [binary.graph(name) for name in names]
-    alike = {
-        (len(g.inputs), *((t.name, t.data_type) for t in (*g.inputs, *g.outputs))) for g in graphs
-    }
-    found = {tuple(t.shape for t in g.inputs): g for g in graphs}
-    return found if len(alike) == 1 and len(found) == len(graphs) else None
 
 
 def _state_shapes(state: Mapping[str, BoundTensor]) -> tuple[Any, ...]:
@@ -307,7 +296,7 @@ class DynamicSession(Session):
         if shapes is None:
             raise ValueError(f"{binary.path}: {', '.join(names)} are not shapes of one model")
         self._in_binary = shapes
-        self._many = _described(binary, shapes)
+        self._many = described(binary, shapes)
         configs = {}
         for g in shapes.values():
             configs[g.name] = self._plan_loaded(binary, g, self._io, self._prepare)[1]
@@ -585,31 +574,3 @@ class DynamicSession(Session):
     def __repr__(self) -> str:
         state = ", closed" if self.closed else f", {len(self._cache.kept())} shapes"
         return f"<qnnrt.DynamicSession {self.model.name!r} on {self.backend.name}{state}>"
-
-
-def _described(binary: ContextBinary, shapes: Mapping[Shape, BinaryGraph]) -> DynamicModel:
-    """The graphs of a binary as a model of listed shapes, whose graphs are made already."""
-    first = next(iter(shapes.values()))
-    inputs = []
-    for i, t in enumerate(first.inputs):
-        found = [shape[i] for shape in shapes]
-        ranks = {len(s) for s in found}
-        dims: tuple[int | None, ...] | None = None
-        if len(ranks) == 1:
-            dims = tuple(s[0] if len(set(s)) == 1 else None for s in zip(*found, strict=True))
-        inputs.append(OpenInput(t.name, dims))
-
-    def refuse(sizes: object) -> Model:
-        raise AssertionError("the graphs are those of the binary")
-
-    return DynamicModel(
-        os.path.basename(binary.path),
-        binary.path,
-        inputs,
-        [t.name for t in first.outputs],
-        list(shapes),
-        refuse,
-        (),
-        first=False,
-        remedy="Make the binary with this shape among its graphs",
-    )
