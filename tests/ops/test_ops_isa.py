@@ -114,12 +114,25 @@ def resize() -> None:
                 np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-3)
 
 
+def soften() -> None:
+    """Rows shorter than a vector, and few columns, are turned."""
+    rows = ((300, 8), (131, 3), (2, 2), (129, 15), (3, 40, 4), (2, 100, 15), (2, 3, 600, 7))
+    for shape in (*rows, (1, 16, 2), (5, 4, 3)):
+        axis = max(1, len(shape) - 2)
+        x = numbers(shape, "float32") / 300
+        for op in ("Softmax", "LogSoftmax"):
+            params = {"axis": axis, "beta": np.float32(0.5)}
+            (got,) = run_op(op, [x], [shape], params)
+            expected = reference.of(op, [x], params)
+            np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-6)
+
+
 @pytest.mark.parametrize("isa", ["base", "avx2", "avx512"])
 def test_every_instruction_set_computes_what_numpy_does(isa: str) -> None:
     code = """
     from ops import test_ops_isa as t
-    for loop in (t.turn, t.reduce_integers, t.divide, t.convert, t.pick, t.compare, t.resize):
-        loop()
+    for name in "turn reduce_integers divide convert pick compare resize soften".split():
+        getattr(t, name)()
     print("done")
     """
     assert printed(code, PYTHONPATH=PATHS, QNNRT_ISA=isa).strip() == "done"
