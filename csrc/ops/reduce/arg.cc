@@ -224,9 +224,11 @@ class TopKKernel final : public Kernel {
   void Row(const T* x, T* v, uint32_t* index) const {
     for (size_t i = 0; i < k_; ++i) v[i] = x[i], index[i] = static_cast<uint32_t>(i);
     for (size_t i = k_ / 2; i-- > 0;) Sift(v, index, i, k_);
+    // Of k best about k log(n / k) come late: most blocks have none where n is this much larger.
+    const bool scan = n_ / k_ > 8 * kScan;
     for (size_t i = k_; i < n_;) {
       const size_t block = std::min(kScan, n_ - i);
-      if (block == kScan && !any_(x + i, v[0])) {
+      if (scan && block == kScan && !any_(x + i, v[0])) {
         i += kScan;
         continue;
       }

@@ -192,9 +192,8 @@ def resize(c: Lowering, n: OnnxNode) -> Value:
     if mode == "nearest":
         rule = n.text("nearest_mode", "floor" if n.version < 11 else "round_prefer_floor")
         picked = {i: nearest_index(a, rule) for i, a in changed.items()}
-        y = _nearest(c, x, shape, picked)
         outside = {i: a.outside(a.source(np.float32)) for i, a in changed.items()}
-        return _filled(c, y, outside, fill)
+        return _filled(c, _nearest(c, x, shape, picked), outside, fill)
     if mode not in ("linear", "cubic"):
         raise Unsupported(f"mode {mode!r}")
     exclude = bool(n.integer("exclude_outside"))
