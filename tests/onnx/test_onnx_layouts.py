@@ -344,6 +344,20 @@ def test_a_norm_alone_is_computed_in_channels_first(op: str, shape: tuple[int, .
     assert "Transpose" not in steps(make(nodes, {"x": shape}, ["y"], constants), {"x": x})
 
 
+@pytest.mark.parametrize(
+    ("mode", "scales", "alone"),
+    [("nearest", (2, 3), True), ("linear", (0.5, 0.75), True), ("cubic", (0.5, 0.5), True),
+     ("linear", (2, 2), False)],
+)  # fmt: skip
+def test_a_resize_alone_reads_planes(mode: str, scales: tuple[float, float], alone: bool) -> None:
+    """An image that grows by interpolation is moved: fewer numbers are gathered."""
+    factors = np.array([1, 1, *scales], np.float32)
+    x = random(1, 2, 17, 8, 12)
+    nodes = [node("Resize", ["x", "", "scales"], ["y"], mode=mode)]
+    found = steps(make(nodes, {"x": x.shape}, ["y"], {"scales": factors}), {"x": x})
+    assert ("Transpose" not in found) == alone
+
+
 def test_a_norm_between_convolutions_stays_in_channels_last() -> None:
     constants = {"w": random(1, 6, 6, 3, 3), "s": random(2, 6), "b": random(3, 6)}
     nodes = [

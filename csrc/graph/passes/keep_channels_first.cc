@@ -1,6 +1,7 @@
 // A node that lies alone between a transpose to channels last and one back takes longer to move
 // than to compute, where it computes the same in channels first: Batchnorm and InstanceNorm have
-// kernels for that, SpaceToDepth and DepthToSpace are one transpose of the blocks' dimensions.
+// kernels for that, SpaceToDepth and DepthToSpace are one transpose of the blocks' dimensions, and
+// what is resized are as many images of one channel.
 #include "abi/qnn_op_names.h"
 #include "abi/qnn_op_values.h"
 #include "graph/passes/node_graph.h"
@@ -23,13 +24,31 @@ bool Moves(const Node& node, bool to_end) {
   return true;
 }
 
-const char* NormOf(const Node& node, const FloatStorage& floats) {
-  if (floats.type != QNN_DATATYPE_FLOAT_32) return nullptr;
+bool OfFloats(const Node& node, const FloatStorage& floats) {
+  if (floats.type != QNN_DATATYPE_FLOAT_32) return false;
   for (const auto* tensors : {&node.inputs, &node.outputs}) {
     for (const Tensor* t : *tensors) {
-      if (t != nullptr && t->dtype != QNN_DATATYPE_FLOAT_32) return nullptr;
+      if (t != nullptr && t->dtype != QNN_DATATYPE_FLOAT_32) return false;
     }
   }
+  return true;
+}
+
+bool ResizesPlanes(const Node& node, const FloatStorage& floats) {
+  const bool resize = node.type == QNN_OP_RESIZE || node.type == QNN_OP_RESIZE_BILINEAR ||
+                      node.type == QNN_OP_RESIZE_NEAREST_NEIGHBOR;
+  if (!resize || !node.post_ops.empty() || !OfFloats(node, floats)) return false;
+  const Tensor &in = *node.inputs[0], &out = *node.outputs[0];
+  const bool nearest = node.type == QNN_OP_RESIZE_NEAREST_NEIGHBOR ||
+                       (node.type == QNN_OP_RESIZE &&
+                        node.Int("interpolation_mode") == QNN_OP_RESIZE_INTERPOLATION_MODE_NEAREST);
+  // Each number of an output is gathered: where they are more than those of the input, moving them
+  // is cheaper, unless their channels fill no vector.
+  return nearest || out.elements() <= in.elements() || in.shape.back() < 16;
+}
+
+const char* NormOf(const Node& node, const FloatStorage& floats) {
+  if (!OfFloats(node, floats)) return nullptr;
   for (const PostOp& op : node.post_ops) {
     if (op.kind == PostOp::Kind::kAdd) return nullptr;  // what it adds has the channels last
   }
@@ -101,6 +120,9 @@ class Rewrite {
     } else if ((node->type == QNN_OP_SPACE_TO_DEPTH || node->type == QNN_OP_DEPTH_TO_SPACE) &&
                node->post_ops.empty() && KeepsValues(*node) && !reshaped) {
       MoveBlocks(back_at, *node, in);
+    } else if (ResizesPlanes(*node, floats_) && !reshaped &&
+               uint64_t{in->shape[0]} * in->shape[1] <= UINT32_MAX) {
+      ResizePlanes(back_at, *node, in);
     } else {
       return;
     }
@@ -158,6 +180,26 @@ class Rewrite {
     back.type = QNN_OP_RESHAPE;
     back.params.clear();
     back.inputs = {turned};
+  }
+
+  void ResizePlanes(size_t back_at, const Node& node, const Tensor* in) {
+    Node& back = graph_->nodes[back_at];
+    const auto planes = [&](const Tensor& like) {
+      Tensor* made = graph_->NewTensor(like);
+      made->shape = {like.shape[0] * like.shape[1]};
+      made->shape.insert(made->shape.end(), like.shape.begin() + 2, like.shape.end());
+      made->shape.push_back(1);
+      return made;
+    };
+    Node made = node;
+    made.inputs[0] = planes(*in);
+    made.outputs = {planes(*back.outputs[0])};
+    std::vector<Node>& before = moved_[back_at];
+    before.push_back(Named(back, " planes", QNN_OP_RESHAPE, in, made.inputs[0]));
+    back.type = QNN_OP_RESHAPE;
+    back.params.clear();
+    back.inputs = {made.outputs[0]};
+    before.push_back(std::move(made));
   }
 
   static Node Named(const Node& like, const char* suffix, const char* type, const Tensor* in,

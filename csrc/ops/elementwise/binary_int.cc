@@ -1,4 +1,4 @@
-// Loops over integers, FLOAT_64 and BOOL_8. One form each (two vectors): the rest is bandwidth.
+// Loops over integers, FLOAT_64 and BOOL_8. One form each, of two vectors.
 //
 // Integer arithmetic wraps. Division truncates, FloorDiv rounds down, Fmod has the sign of the
 // dividend, Mod that of the divisor; all of them give 0 when the divisor is 0. Power with a
@@ -72,6 +72,13 @@ QNNRT_INLINE auto Do(T a, T b) {
     }
     return wrap(result);
   } else {
+    if constexpr (op == BinaryOp::kDivide && sizeof(T) <= 4 && std::is_signed_v<T>) {
+      // The quotient of two doubles, cut off, is exact, and vectors have it. 0 - a wraps.
+      const double by = b == 0 || b == -1 ? 1.0 : static_cast<double>(b);
+      const T cut = static_cast<T>(static_cast<int32_t>(static_cast<double>(a) / by));
+      const T quotient = b == -1 ? wrap(U{0} - static_cast<U>(a)) : cut;
+      return b == 0 ? T{0} : quotient;
+    }
     if (b == 0) return T{0};
     if constexpr (std::is_signed_v<T>) {
       // min / -1 overflows: it wraps to min, its remainder is 0
@@ -91,59 +98,61 @@ QNNRT_INLINE auto Do(T a, T b) {
 }
 
 template <typename T, BinaryOp op>
-void Vv(const void* a, const void* b, void* out, size_t n) {
-  using R = decltype(Do<T, op>(T{}, T{}));
-  const T* x = static_cast<const T*>(a);
-  const T* y = static_cast<const T*>(b);
-  R* o = static_cast<R*>(out);
-  QNNRT_SIMD
-  for (size_t i = 0; i < n; ++i) o[i] = Do<T, op>(x[i], y[i]);
-}
+struct Vv {
+  static QNNRT_INLINE void Run(const void* a, const void* b, void* out, size_t n) {
+    using R = decltype(Do<T, op>(T{}, T{}));
+    const T* x = static_cast<const T*>(a);
+    const T* y = static_cast<const T*>(b);
+    R* o = static_cast<R*>(out);
+    QNNRT_SIMD
+    for (size_t i = 0; i < n; ++i) o[i] = Do<T, op>(x[i], y[i]);
+  }
+};
 
 template <typename T>
 BinaryLoop For(BinaryOp op) {
   switch (op) {
     case BinaryOp::kAdd:
-      return Vv<T, BinaryOp::kAdd>;
+      return PickIsa<Vv<T, BinaryOp::kAdd>>();
     case BinaryOp::kSubtract:
-      return Vv<T, BinaryOp::kSubtract>;
+      return PickIsa<Vv<T, BinaryOp::kSubtract>>();
     case BinaryOp::kMultiply:
-      return Vv<T, BinaryOp::kMultiply>;
+      return PickIsa<Vv<T, BinaryOp::kMultiply>>();
     case BinaryOp::kDivide:
-      return Vv<T, BinaryOp::kDivide>;
+      return PickIsa<Vv<T, BinaryOp::kDivide>>();
     case BinaryOp::kFloorDiv:
-      return Vv<T, BinaryOp::kFloorDiv>;
+      return Vv<T, BinaryOp::kFloorDiv>::Run;
     case BinaryOp::kFmod:
-      return Vv<T, BinaryOp::kFmod>;
+      return Vv<T, BinaryOp::kFmod>::Run;
     case BinaryOp::kMod:
-      return Vv<T, BinaryOp::kMod>;
+      return Vv<T, BinaryOp::kMod>::Run;
     case BinaryOp::kPower:
-      return Vv<T, BinaryOp::kPower>;
+      return Vv<T, BinaryOp::kPower>::Run;
     case BinaryOp::kMaximum:
-      return Vv<T, BinaryOp::kMaximum>;
+      return PickIsa<Vv<T, BinaryOp::kMaximum>>();
     case BinaryOp::kMinimum:
-      return Vv<T, BinaryOp::kMinimum>;
+      return PickIsa<Vv<T, BinaryOp::kMinimum>>();
     case BinaryOp::kSquaredDifference:
-      return Vv<T, BinaryOp::kSquaredDifference>;
+      return PickIsa<Vv<T, BinaryOp::kSquaredDifference>>();
     case BinaryOp::kEqual:
-      return Vv<T, BinaryOp::kEqual>;
+      return PickIsa<Vv<T, BinaryOp::kEqual>>();
     case BinaryOp::kNotEqual:
-      return Vv<T, BinaryOp::kNotEqual>;
+      return PickIsa<Vv<T, BinaryOp::kNotEqual>>();
     case BinaryOp::kGreater:
-      return Vv<T, BinaryOp::kGreater>;
+      return PickIsa<Vv<T, BinaryOp::kGreater>>();
     case BinaryOp::kGreaterEqual:
-      return Vv<T, BinaryOp::kGreaterEqual>;
+      return PickIsa<Vv<T, BinaryOp::kGreaterEqual>>();
     case BinaryOp::kLess:
-      return Vv<T, BinaryOp::kLess>;
+      return PickIsa<Vv<T, BinaryOp::kLess>>();
     case BinaryOp::kLessEqual:
-      return Vv<T, BinaryOp::kLessEqual>;
+      return PickIsa<Vv<T, BinaryOp::kLessEqual>>();
     default:
       break;
   }
   if constexpr (std::is_integral_v<T>) {
-    if (op == BinaryOp::kAnd) return Vv<T, BinaryOp::kAnd>;
-    if (op == BinaryOp::kOr) return Vv<T, BinaryOp::kOr>;
-    if (op == BinaryOp::kXor) return Vv<T, BinaryOp::kXor>;
+    if (op == BinaryOp::kAnd) return Vv<T, BinaryOp::kAnd>::Run;
+    if (op == BinaryOp::kOr) return Vv<T, BinaryOp::kOr>::Run;
+    if (op == BinaryOp::kXor) return Vv<T, BinaryOp::kXor>::Run;
   }
   return nullptr;
 }

@@ -57,8 +57,8 @@ template <typename From, typename To>
 Loop Pick() {
   if constexpr (std::is_same_v<From, Bool> && std::is_same_v<To, Bool>) {
     return nullptr;
-  } else if constexpr (sizeof(From) == 4 || sizeof(To) == 4) {
-    return PickIsa<Convert<From, To>>();  // what models use
+  } else if constexpr (std::is_floating_point_v<From> || sizeof(From) == 4 || sizeof(To) == 4) {
+    return PickIsa<Convert<From, To>>();
   } else {
     return Convert<From, To>::Run;
   }

@@ -204,7 +204,14 @@ Status InferScatterElements(const Node& node, std::vector<Shape>* outputs) {
   return {};
 }
 
-Result<KernelPtr> MakeScatterElements(const Node& node, const KernelOptions&) {
+// Reductions of 16-bit floats are made in float.
+bool ReducesHalves(const Node& node) {
+  return static_cast<Reduction>(node.Int("reduction")) != Reduction::kNone &&
+         NarrowFloatOf(node.inputs[0]->dtype) != nullptr;
+}
+
+Result<KernelPtr> MakeScatterElements(const Node& node, const KernelOptions& options) {
+  if (ReducesHalves(node)) return MakeViaFloat(*FindOp(node.type), node, options);
   QNNRT_ASSIGN_OR_RETURN(const size_t axis, GetAxis(node, "axis", node.inputs[0]->shape.size()));
   return KernelPtr(std::make_unique<ScatterElementsKernel>(node, axis));
 }
@@ -280,7 +287,8 @@ Status InferScatterNd(const Node& node, std::vector<Shape>* outputs) {
   return {};
 }
 
-Result<KernelPtr> MakeScatterNd(const Node& node, const KernelOptions&) {
+Result<KernelPtr> MakeScatterNd(const Node& node, const KernelOptions& options) {
+  if (ReducesHalves(node)) return MakeViaFloat(*FindOp(node.type), node, options);
   return KernelPtr(std::make_unique<ScatterNdKernel>(node));
 }
 
@@ -293,7 +301,6 @@ OpList ScatterOps() {
   const PortSpec out{"out[0]", types::kAny, PortSpec::kOne, 0};
   const ParamSpec reduction{
       "reduction", ParamSpec::kInt, Default(0), "", {"none", "add", "mul", "max"}};
-  // Without kNativeHalf: reductions of halves are made in float.
   OpList ops = {
       {QNN_OP_SCATTER_ELEMENTS,
        {in, indices, updates},
@@ -301,14 +308,14 @@ OpList ScatterOps() {
        {{"axis", ParamSpec::kInt, Default(0)}, reduction},
        InferScatterElements,
        MakeScatterElements,
-       OpDef::kMoves | OpDef::kUpdates},
+       OpDef::kNativeHalf | OpDef::kMoves | OpDef::kUpdates},
       {QNN_OP_SCATTER_ND,
        {in, indices, updates},
        {out},
        {reduction},
        InferScatterNd,
        MakeScatterNd,
-       OpDef::kMoves | OpDef::kUpdates},
+       OpDef::kNativeHalf | OpDef::kMoves | OpDef::kUpdates},
   };
   for (OpDef& def : ops) {
     def.moves = [](const Node& node) {

@@ -18,13 +18,12 @@ constexpr size_t kColumns = 128;  // columns that one strided pass takes togethe
 // Floats of 16 bits that are converted together, on the stack; the columns of a pass are then
 // fewer, but not so few that each conversion is short.
 constexpr size_t kConverted = 4096, kLeastColumns = 16;
+constexpr size_t kVector = 16;  // floats of the longest vectors
 
 // One row of n contiguous values. Those behind the last whole vector are computed as one more, in a
 // buffer, filled up with what adds nothing: one after the other they would take most of the time.
 template <bool log>
 struct Row {
-  static constexpr size_t kVector = 16;  // floats
-
   static QNNRT_INLINE void Run(const float* x, float* o, size_t n, float beta) {
     const size_t whole = n / kVector * kVector;
     const uint32_t rest = static_cast<uint32_t>(n - whole);
@@ -101,6 +100,24 @@ struct Columns {
   }
 };
 
+// Rows as columns and back: short rows are computed side by side, as columns, and few columns one
+// after the other, as rows.
+struct Turn {
+  static QNNRT_INLINE void Run(const float* x, float* o, size_t rows, size_t columns) {
+    for (size_t c = 0; c < columns; ++c) {
+      QNNRT_SIMD
+      for (size_t r = 0; r < rows; ++r) o[c * rows + r] = x[r * columns + c];
+    }
+  }
+};
+struct TurnBack {
+  static QNNRT_INLINE void Run(const float* x, float* o, size_t rows, size_t columns) {
+    for (size_t c = 0; c < columns; ++c) {
+      for (size_t r = 0; r < rows; ++r) o[r * columns + c] = x[c * rows + r];
+    }
+  }
+};
+
 struct Geometry {
   Geometry(const Shape& shape, size_t axis)
       : outer(Product(shape, 0, axis)),
@@ -126,7 +143,12 @@ class SoftmaxKernel final : public Kernel {
 
   Status Run(const ExecArgs& args) override {
     if (g_.n == 0) return {};
-    if (g_.inner == 1) {
+    if (!narrow_ && g_.inner == 1 && g_.n > 1 && g_.n < kVector) {
+      RunShortRows(args);
+    } else if (!narrow_ && g_.inner > 1 && g_.inner < kVector && g_.n >= kVector &&
+               g_.n * g_.inner <= kConverted) {
+      RunFewColumns(args);
+    } else if (g_.inner == 1) {
       RunRows(args);
     } else {
       RunColumns(args);
@@ -149,6 +171,32 @@ class SoftmaxKernel final : public Kernel {
             out_.Store(out, args.out[0], at, rows * n);
           }
         });
+  }
+
+  void RunShortRows(const ExecArgs& args) const {
+    args.threads.For(g_.outer, kGrainElements / g_.n, [&](size_t begin, size_t end) {
+      alignas(64) float buffer[kVector * kColumns];
+      for (size_t first = begin; first < end; first += kColumns) {
+        const size_t rows = std::min(kColumns, end - first);
+        turn_(static_cast<const float*>(args.in[0]) + first * g_.n, buffer, rows, g_.n);
+        columns_(buffer, buffer, g_.n, rows, rows, beta_);
+        back_(buffer, static_cast<float*>(args.out[0]) + first * g_.n, rows, g_.n);
+      }
+    });
+  }
+
+  void RunFewColumns(const ExecArgs& args) const {
+    const size_t n = g_.n, inner = g_.inner;
+    args.threads.For(g_.outer, std::max<size_t>(1, kGrainElements / (n * inner)),
+                     [&](size_t begin, size_t end) {
+                       alignas(64) float buffer[kConverted];
+                       for (size_t at = begin * n * inner; at < end * n * inner; at += n * inner) {
+                         turn_(static_cast<const float*>(args.in[0]) + at, buffer, n, inner);
+                         for (size_t k = 0; k < inner; ++k)
+                           row_(buffer + k * n, buffer + k * n, n, beta_);
+                         back_(buffer, static_cast<float*>(args.out[0]) + at, n, inner);
+                       }
+                     });
   }
 
   void RunColumns(const ExecArgs& args) const {
@@ -192,6 +240,8 @@ class SoftmaxKernel final : public Kernel {
   const float beta_;
   void (*const row_)(const float*, float*, size_t, float);
   void (*const columns_)(const float*, float*, size_t, size_t, size_t, float);
+  const decltype(PickIsa<Turn>()) turn_ = PickIsa<Turn>();
+  const decltype(PickIsa<TurnBack>()) back_ = PickIsa<TurnBack>();
 };
 
 Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool log) {

@@ -166,6 +166,20 @@ Result<KernelPtr> MakeArg(const Node& node, const KernelOptions&) {
   });
 }
 
+// Most of a long row is worse than the k best so far, and is looked at a block at a time.
+constexpr size_t kScan = 64;
+template <typename T, bool largest>
+struct AnyBefore {
+  static QNNRT_INLINE bool Run(const T* x, T limit) {
+    using Word = std::conditional_t<sizeof(T) == 8, uint64_t,
+                                    std::conditional_t<sizeof(T) == 4, uint32_t, uint8_t>>;
+    Word any = 0;
+    QNNRT_SIMD_REDUCE(reduction(| : any))
+    for (size_t i = 0; i < kScan; ++i) any |= Before<T, largest>(x[i], limit) ? Word{1} : Word{0};
+    return any != 0;
+  }
+};
+
 // The k best of each row, best first. The outputs themselves hold the heap, its root the worst of
 // those kept; sorting it in place leaves them in order. Wide indices are made of those in 32 bits,
 // which lie in the first half of their row until then.
@@ -210,10 +224,19 @@ class TopKKernel final : public Kernel {
   void Row(const T* x, T* v, uint32_t* index) const {
     for (size_t i = 0; i < k_; ++i) v[i] = x[i], index[i] = static_cast<uint32_t>(i);
     for (size_t i = k_ / 2; i-- > 0;) Sift(v, index, i, k_);
-    for (size_t i = k_; i < n_; ++i) {
-      if (!Before<T, largest>(x[i], v[0])) continue;  // an equal one is later, so worse
-      v[0] = x[i], index[0] = static_cast<uint32_t>(i);
-      Sift(v, index, 0, k_);
+    // Of k best about k log(n / k) come late: most blocks have none where n is this much larger.
+    const bool scan = n_ / k_ > 8 * kScan;
+    for (size_t i = k_; i < n_;) {
+      const size_t block = std::min(kScan, n_ - i);
+      if (scan && block == kScan && !any_(x + i, v[0])) {
+        i += kScan;
+        continue;
+      }
+      for (const size_t end = i + block; i < end; ++i) {
+        if (!Before<T, largest>(x[i], v[0])) continue;  // an equal one is later, so worse
+        v[0] = x[i], index[0] = static_cast<uint32_t>(i);
+        Sift(v, index, 0, k_);
+      }
     }
     for (size_t size = k_; size-- > 1;) {
       std::swap(v[0], v[size]);
@@ -233,6 +256,7 @@ class TopKKernel final : public Kernel {
 
   const size_t rows_, n_, k_;
   const bool wide_;
+  const decltype(PickIsa<AnyBefore<T, largest>>()) any_ = PickIsa<AnyBefore<T, largest>>();
 };
 
 Status InferTopK(const Node& node, std::vector<Shape>* outputs) {

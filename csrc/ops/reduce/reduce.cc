@@ -240,29 +240,15 @@ class ReduceKernel final : public Kernel {
     for (size_t i = dims.size(); i-- > first;) {
       (dims[i].reduced ? reduced_ : kept_).Add(dims[i].size, dims[i].stride);
     }
-    if constexpr (std::is_same_v<A, float>) {
-      row_ = PickIsa<Row<r, A>>();
-      many_ = PickIsa<Rows<r, A>>();
-      column_ = PickIsa<Column<r, A>>();
-    } else {
-      row_ = Row<r, A>::Run;
-      many_ = Rows<r, A>::Run;
-      column_ = Column<r, A>::Run;
-    }
   }
 
   Status Run(const ExecArgs& args) override {
     const char* in = static_cast<const char*>(args.in[0]);
     char* out = static_cast<char*>(args.out[0]);
-    if (rows_ && reduced_.count == 1 && access_.load == nullptr && run_ <= kLanes * kBlock) {
-      args.threads.For(
-          kept_.count, 1 + kGrainElements / (terms_ + 1), [&](size_t begin, size_t end) {
-            A* to = reinterpret_cast<A*>(out) + begin;
-            many_(reinterpret_cast<const A*>(in) + begin * run_, run_, end - begin, to);
-            if constexpr (r == Reduction::kMean) {
-              for (size_t i = 0; i < end - begin; ++i) to[i] = Finish(Total{to[i]});
-            }
-          });
+    if (rows_ && reduced_.count == 1 && run_ != 0 &&
+        run_ <= (access_.load != nullptr ? kLoad / kLanes : kLanes * kBlock)) {
+      args.threads.For(kept_.count, 1 + kGrainElements / (terms_ + 1),
+                       [&](size_t begin, size_t end) { DenseRows(in, out, begin, end); });
       return {};
     }
     if (rows_) {
@@ -300,6 +286,27 @@ class ReduceKernel final : public Kernel {
       return static_cast<A>(a / static_cast<Total>(terms_));
     }
     return static_cast<A>(a);
+  }
+
+  // Rows that lie one behind the other, short where they have to be loaded first.
+  void DenseRows(const char* in, char* out, size_t begin, size_t end) const {
+    if (access_.load == nullptr) {
+      A* to = reinterpret_cast<A*>(out) + begin;
+      many_(reinterpret_cast<const A*>(in) + begin * run_, run_, end - begin, to);
+      if constexpr (r == Reduction::kMean) {
+        for (size_t i = 0; i < end - begin; ++i) to[i] = Finish(Total{to[i]});
+      }
+      return;
+    }
+    A block[kLoad], results[kLoad];
+    const size_t together = kLoad / run_ / kLanes * kLanes;
+    for (size_t o = begin; o < end; o += together) {
+      const size_t rows = std::min(together, end - o);
+      access_.load(in + o * run_ * size_, block, rows * run_);
+      many_(block, run_, rows, results);
+      for (size_t i = 0; i < rows; ++i)
+        access_.store(Finish(Total{results[i]}), out + (o + i) * size_);
+    }
   }
 
   Total OneRun(const char* in) const {
@@ -345,16 +352,18 @@ class ReduceKernel final : public Kernel {
     for (size_t k = 0; k < columns; ++k) access_.store(Finish(total[k]), out + k * size_);
   }
 
-  static constexpr size_t kLoad = 256;
+  static constexpr size_t kLoad = 512;
 
   const size_t size_;
   const Access<A> access_;
   bool rows_ = true;  // the inner dim is reduced: outputs are made one by one
   size_t run_ = 1, columns_ = 1, terms_ = 1;
   Loops kept_, reduced_;  // the dims but for the inner one
-  A (*row_)(const A*, size_t) = nullptr;
-  void (*many_)(const A*, size_t, size_t, A*) = nullptr;
-  void (*column_)(const A*, A*, size_t) = nullptr;
+  A (*const row_)(const A*, size_t) = PickIsa<Row<r, A>>();
+  // Of 64 bits what is gathered is slower than what is loaded.
+  void (*const many_)(const A*, size_t, size_t, A*) = sizeof(A) == 8 ? Rows<r, A>::Run
+                                                                     : PickIsa<Rows<r, A>>();
+  void (*const column_)(const A*, A*, size_t) = PickIsa<Column<r, A>>();
 };
 
 Status InferReduce(const Node& node, std::vector<Shape>* outputs) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "ops/fixed/codec.h"
 #include "ops/resize/resize.h"
@@ -21,7 +22,12 @@ class BlendKernel final : public Kernel {
         in_line_(Padded(g_.in[2] * g_.channels)),
         slots_(std::min<size_t>(static_cast<size_t>(std::max(1, threads)) * 4,
                                 std::max<size_t>(1, Lines(g_)))),
-        slot_floats_(fixed_ ? 2 * in_line_ + Padded(g_.out[2] * g_.channels) : in_line_) {}
+        slot_floats_(fixed_ ? 2 * in_line_ + Padded(g_.out[2] * g_.channels) : in_line_) {
+    constexpr size_t kLongest = std::numeric_limits<int32_t>::max();
+    if (g_.channels < kFewChannels && g_.in[2] <= kLongest / kFewChannels) {
+      table_ = MakePixelTable(g_.taps[2], g_.channels);
+    }
+  }
 
   Status Run(const ExecArgs& args) override {
     const size_t lines = Lines(g_);
@@ -80,10 +86,7 @@ class BlendKernel final : public Kernel {
         }
       }
     }
-    if (g_.channels < kFewChannels) {
-      loops_.pixels(out, source, g_.taps[2].data(), g_.out[2], g_.channels);
-      return;
-    }
+    if (table_.count != 0) return loops_.pixels(out, source, table_);
     for (const Taps& taps : g_.taps[2]) {
       loops_.scale(out, source + taps.at[0] * g_.channels, taps.weight[0], g_.channels);
       for (size_t i = 1; i < taps.count; ++i) {
@@ -98,9 +101,26 @@ class BlendKernel final : public Kernel {
   const bool fixed_;
   const Codec in_, out_;
   const size_t in_line_, slots_, slot_floats_;
+  PixelTable table_;  // of few channels
 };
 
 }  // namespace
+
+PixelTable MakePixelTable(const std::vector<Taps>& taps, size_t channels) {
+  PixelTable table;
+  for (const Taps& t : taps) table.taps = std::max(table.taps, t.count);
+  table.count = taps.size() * channels;
+  for (size_t k = 0; k < table.taps; ++k) {
+    for (const Taps& t : taps) {
+      const bool there = k < t.count;
+      for (size_t c = 0; c < channels; ++c) {
+        table.at[k].push_back(static_cast<int32_t>(t.at[there ? k : 0] * channels + c));
+        table.weight[k].push_back(there ? t.weight[k] : 0.0f);
+      }
+    }
+  }
+  return table;
+}
 
 KernelPtr MakeBlend(const Node& node, const ResizeRule& rule, int threads, BlendLoops loops) {
   return KernelPtr(new BlendKernel(node, rule, threads, loops));

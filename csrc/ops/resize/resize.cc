@@ -7,6 +7,7 @@
 #include "ops/resize/resize.h"
 #include "ops/rules.h"
 #include "ops/simd.h"
+#include "ops/strided_loops.h"
 
 namespace qnnrt {
 Result<ResizeRule> ReadResizeRule(const Node& node) {
@@ -43,7 +44,9 @@ class NearestKernel final : public Kernel {
  public:
   NearestKernel(const Node& node, const ResizeRule& rule)
       : g_(MakeResizeGeometry(node, rule)),
-        pixel_(g_.channels * ElementSize(node.inputs[0]->dtype)) {}
+        pixel_(g_.channels * ElementSize(node.inputs[0]->dtype)) {
+    for (const Taps& t : g_.taps[2]) columns_.push_back(static_cast<uint32_t>(t.at[0]));
+  }
 
   Status Run(const ExecArgs& args) override {
     const char* in = static_cast<const char*>(args.in[0]);
@@ -51,50 +54,72 @@ class NearestKernel final : public Kernel {
     const size_t line_bytes = g_.out[2] * pixel_;
     const size_t grain = std::max<size_t>(1, 64 * 1024 / std::max<size_t>(1, line_bytes));
     args.threads.For(Lines(g_), grain, [&](size_t begin, size_t end) {
+      const char* last = nullptr;
       for (size_t line = begin; line < end; ++line) {
         const Line at = LineAt(g_, line);
         const size_t d = g_.taps[0][at.d].at[0], h = g_.taps[1][at.h].at[0];
         const char* from = in + ((at.batch * g_.in[0] + d) * g_.in[1] + h) * g_.in[2] * pixel_;
         char* to = out + line * line_bytes;
-        line_(from, to, g_.taps[2].data(), g_.out[2], pixel_);
+        if (from == last) {
+          std::memcpy(to, to - line_bytes, line_bytes);
+        } else {
+          line_(from, to, columns_.data(), g_.out[2], pixel_);
+        }
+        last = from;
       }
     });
     return Status::Ok();
   }
 
  private:
-  using LineFn = void (*)(const char* from, char* to, const Taps* taps, size_t count, size_t pixel);
+  using LineFn = void (*)(const char* from, char* to, const uint32_t* columns, size_t count,
+                          size_t pixel);
   // Of pixels of a known size no memcpy is called; kBytes is 0 for every other.
   template <size_t kBytes>
-  static void CopyLine(const char* from, char* to, const Taps* taps, size_t count, size_t pixel) {
-    const size_t bytes = kBytes != 0 ? kBytes : pixel;
-    for (size_t i = 0; i < count; ++i) {
-      std::memcpy(to + i * bytes, from + taps[i].at[0] * bytes, bytes);
+  struct CopyLine {
+    static QNNRT_INLINE void Run(const char* from, char* to, const uint32_t* columns, size_t count,
+                                 size_t pixel) {
+      const size_t bytes = kBytes != 0 ? kBytes : pixel;
+      for (size_t i = 0; i < count; ++i) {
+        std::memcpy(to + i * bytes, from + columns[i] * bytes, bytes);
+      }
     }
-  }
+  };
+  // Of a pixel of one element vectors are gathered.
+  template <typename T>
+  struct GatherLine {
+    static QNNRT_INLINE void Run(const char* from, char* to, const uint32_t* columns, size_t count,
+                                 size_t) {
+      const auto* x = reinterpret_cast<const typename Anywhere<T>::Type*>(from);
+      auto* o = reinterpret_cast<typename Anywhere<T>::Type*>(to);
+      QNNRT_SIMD
+      for (size_t i = 0; i < count; ++i) o[i] = x[columns[i]];
+    }
+  };
   static LineFn PickLine(size_t pixel) {
     switch (pixel) {
       case 1:
-        return CopyLine<1>;
+        return CopyLine<1>::Run;
       case 2:
-        return CopyLine<2>;
+        return CopyLine<2>::Run;
       case 3:
-        return CopyLine<3>;
+        return CopyLine<3>::Run;
       case 4:
-        return CopyLine<4>;
+        return PickIsa<GatherLine<uint32_t>>();
       case 8:
-        return CopyLine<8>;
+        return PickIsa<GatherLine<uint64_t>>();
       case 12:
-        return CopyLine<12>;
+        return CopyLine<12>::Run;
       case 16:
-        return CopyLine<16>;
+        return CopyLine<16>::Run;
       default:
-        return CopyLine<0>;
+        return CopyLine<0>::Run;
     }
   }
 
   const ResizeGeometry g_;
   const size_t pixel_;
+  std::vector<uint32_t> columns_;
   const LineFn line_ = PickLine(pixel_);
 };
 

@@ -50,24 +50,49 @@ inline Line LineAt(const ResizeGeometry& g, size_t line) {
 }
 inline size_t Lines(const ResizeGeometry& g) { return g.batch * g.out[0] * g.out[1]; }
 
+// What the elements of an output line read of an input line, where their channels are few: one
+// array for each tap. A weight of 0 behind the first tap: nothing is read.
+struct PixelTable {
+  size_t taps = 0, count = 0;
+  std::vector<int32_t> at[4];
+  std::vector<float> weight[4];
+};
+PixelTable MakePixelTable(const std::vector<Taps>& taps, size_t channels);
+
 // The inner loops of interpolation.
 struct BlendLoops {
   void (*scale)(float* out, const float* x, float s, size_t count);       // out = s * x
   void (*add_scaled)(float* out, const float* x, float s, size_t count);  // out += s * x
   // A whole line of pixels with few channels, added in the same order.
-  void (*pixels)(float* out, const float* line, const Taps* taps, size_t count, size_t channels);
+  void (*pixels)(float* out, const float* line, const PixelTable& table);
 };
 // `fused`: a multiply and an add may round once, which depends on the flags of the file.
 template <bool fused>
 struct BlendPixels {
-  static QNNRT_INLINE void Run(float* out, const float* line, const Taps* taps, size_t count,
-                               size_t channels) {
-    for (size_t p = 0; p < count; ++p, out += channels) {
-      const Taps& t = taps[p];
-      for (size_t c = 0; c < channels; ++c) {
-        float sum = line[t.at[0] * channels + c] * t.weight[0];
-        for (size_t i = 1; i < t.count; ++i) sum += line[t.at[i] * channels + c] * t.weight[i];
-        out[c] = sum;
+  static QNNRT_INLINE void Run(float* out, const float* line, const PixelTable& table) {
+    const size_t count = table.count;
+    const int32_t *a = table.at[0].data(), *b = table.at[1].data(), *c = table.at[2].data(),
+                  *d = table.at[3].data();
+    const float *u = table.weight[0].data(), *v = table.weight[1].data(),
+                *w = table.weight[2].data(), *z = table.weight[3].data();
+    if (table.taps == 1) {
+      QNNRT_SIMD
+      for (size_t i = 0; i < count; ++i) out[i] = line[a[i]] * u[i];
+    } else if (table.taps == 2) {
+      QNNRT_SIMD
+      for (size_t i = 0; i < count; ++i) {
+        const float first = line[a[i]] * u[i];
+        const float sum = first + line[b[i]] * v[i];
+        out[i] = v[i] == 0.0f ? first : sum;  // 0 times what is infinite is no number
+      }
+    } else {
+      QNNRT_SIMD
+      for (size_t i = 0; i < count; ++i) {
+        float sum = line[a[i]] * u[i];
+        sum += line[b[i]] * v[i];
+        sum += line[c[i]] * w[i];
+        sum += line[d[i]] * z[i];
+        out[i] = sum;
       }
     }
   }

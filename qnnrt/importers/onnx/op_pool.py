@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import numpy as np
@@ -52,6 +53,20 @@ class Window:
                 strict=True,
             )
         ]
+
+    def without_dilation(
+        self, size: list[int], begin: list[int], out: list[int] | None = None
+    ) -> Window:
+        """The same windows of a part of the pixels, whose padding begins there."""
+        w = copy.copy(self)
+        w.size, w.out, w.dilation = size, out or self.out, [1] * len(size)
+        if out is None:
+            w.stride = [s // d for s, d in zip(self.stride, self.dilation, strict=True)]
+        w.pads = [
+            (b, max((o - 1) * s + k - b - n, 0))
+            for b, o, s, k, n in zip(begin, w.out, w.stride, w.kernel, size, strict=True)
+        ]
+        return w
 
     def reach(self, i: int, tap: int) -> tuple[int, int, int]:
         """What one tap of all windows reads of the padded input along spatial dimension i."""
@@ -146,6 +161,44 @@ def taps(c: Lowering, x: Value, w: Window, fill: float) -> list[Value]:
     return views
 
 
+def by_phases(c: Lowering, x: Value, w: Window, kind: str, **params: object) -> Value | None:
+    """A dilated pool as one without dilation: where the steps are multiples of the dilation all
+    windows read one pixel in `dilation`; where they are 1, what each phase reads is an image."""
+    if any(w.beyond):
+        return None
+    steps = list(zip(w.size, w.kernel, w.stride, w.dilation, w.pads, w.out, strict=True))
+    first = [-begin % d for _, _, _, d, (begin, _), _ in steps]
+    if all(s % d == 0 and size > r for (size, _, s, d, _, _), r in zip(steps, first, strict=True)):
+        x = strided(c, x, {i + 2: (r, w.size[i], w.dilation[i]) for i, r in enumerate(first)})
+        pads = [
+            (begin + r) // d for (_, _, _, d, (begin, _), _), r in zip(steps, first, strict=True)
+        ]
+        return pool(c, x, w.without_dilation(list(x.shape[2:]), pads), kind, **params)
+    # Of large images moving the phases takes longer than reading each axis once.
+    images = (
+        len(w.kernel) == 2
+        and math.prod(w.size) < 28 * 28
+        and all(
+            s == 1 and size % d == 0 and begin % d == 0 and out % d == 0 and size >= d
+            for size, _, s, d, (begin, _), out in steps
+        )
+    )
+    if not images:
+        return None
+    batch, channels = x.shape[:2]
+    many = batch * math.prod(w.dilation)
+    size = [n // d for n, d in zip(w.size, w.dilation, strict=True)]
+    pads = [begin // d for (begin, _), d in zip(w.pads, w.dilation, strict=True)]
+    out = [n // d for n, d in zip(w.out, w.dilation, strict=True)]
+    x = c.b.channels_last(x)
+    block = {"block_size": u32(w.dilation)}
+    none = u32([[0, 0], [0, 0]])
+    x = c.b.op("SpaceToBatch", [x], (many, channels, *size), None, x.perm, pad_amount=none, **block)
+    y = pool(c, x, w.without_dilation(size, pads, out), kind, **params)
+    shape = (batch, channels, *w.out)
+    return c.b.op("BatchToSpace", [y], shape, None, y.perm, crops=none, **block)
+
+
 def over_taps(c: Lowering, x: Value, w: Window, fill: float, kind: str) -> Value:
     """A dilated pool as an elementwise operation `kind` of the taps, one dimension after the
     other."""
@@ -170,7 +223,8 @@ def max_pool(c: Lowering, n: OnnxNode) -> Result:
     if n.wants(1):
         views = taps(c, x, w, lowest)
         return _with_places(c, w, views, x.shape, bool(n.integer("storage_order")))
-    return over_taps(c, x, w, lowest, "ElementWiseMaximum")
+    y = by_phases(c, x, w, "PoolMax2d")
+    return over_taps(c, x, w, lowest, "ElementWiseMaximum") if y is None else y
 
 
 def _with_places(
@@ -212,6 +266,9 @@ def average(c: Lowering, x: Value, w: Window, with_padding: bool) -> Value:
     rank = len(w.kernel)
     if all(d == 1 for d in w.dilation) and not (with_padding and any(w.beyond)):
         return pool(c, x, w, "PoolAvg2d", count_pad_for_edges=np.bool_(with_padding))
+    phases = by_phases(c, x, w, "PoolAvg2d", count_pad_for_edges=np.bool_(with_padding))
+    if phases is not None:
+        return phases
     if all(d == 1 for d in w.dilation):
         mean = pool(c, x, w, "PoolAvg2d", count_pad_for_edges=np.bool_(True))
         area = float(math.prod(w.kernel))

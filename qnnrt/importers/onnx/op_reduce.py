@@ -43,6 +43,11 @@ def _integer_root(c: Lowering, total: Value) -> Value:
     return add(c, root, cast(c, fits, wide))
 
 
+def _squares(x: Value, axes: list[int] | None) -> bool:
+    """Whether squares are taken while they are summed."""
+    return bool(axes) and x.dtype in (np.float32, np.float64)
+
+
 def lower_reduce(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
     if n.op in ("ReduceLogSum", "ReduceLogSumExp") and not is_float(x.dtype):
@@ -61,7 +66,7 @@ def lower_reduce(c: Lowering, n: OnnxNode) -> Value:
             x = nary(c, "ElementWiseMaximum", [sub(c, scalar(0, x.dtype), x), x])
         elif x.dtype.kind != "u":
             x = unary(c, "ElementWiseAbs", x)
-    elif n.op in ("ReduceL2", "ReduceSumSquare"):
+    elif n.op in ("ReduceL2", "ReduceSumSquare") and not _squares(x, axes):
         x = mul(c, x, x)
     if x.dtype.kind == "b":
         # Any and all: QNN reduces numbers only.
@@ -85,6 +90,8 @@ def lower_reduce_numbers(
             x = sub(c, x, peak)
         x = unary(c, "ElementWiseExp", x)
     kind = n.op if n.op in _DIRECT else "ReduceSum"
+    if n.op in ("ReduceL2", "ReduceSumSquare") and _squares(x, axes):
+        kind = "ReduceSumSquare"
     if axes:
         x = reduce(c, kind, x, axes, keep or peak is not None)
     if n.op == "ReduceL2":

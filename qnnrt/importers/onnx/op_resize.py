@@ -28,17 +28,21 @@ class Axis:
     """One resized axis: its sizes, its scale and the rule for coordinates."""
 
     def __init__(
-        self, size: int, out: int, scale: float, mode: str, roi: tuple[float, float]
+        self, size: int, out: int, scale: float | None, mode: str, roi: tuple[float, float]
     ) -> None:
-        self.size, self.out, self.scale, self.mode, self.roi = size, out, scale, mode, roi
+        self.size, self.out, self.mode, self.roi = size, out, mode, roi
+        self.scale = out / size if scale is None else scale
+        self.by_size = scale is None
 
     def source(self, kind: type[np.floating[Any]] = np.float64) -> np.ndarray:
         """The coordinate in the input of every output element, computed in numbers of a type."""
         i = np.arange(self.out).astype(kind)
         size, out, scale, half = kind(self.size), kind(self.out), kind(self.scale), kind(0.5)
+        # A scale need not make the output's size a whole number.
+        exact = out if self.by_size else size * scale
         if self.mode == "half_pixel_symmetric":
             # The exact (not rounded) output size decides where the centre is.
-            adjustment = out / (size * scale)
+            adjustment = out / exact
             centre = size / kind(2)
             return np.asarray(centre * (kind(1) - adjustment) + (i + half) / scale - half)
         if self.out == 1 and self.mode in ("pytorch_half_pixel", "align_corners"):
@@ -46,8 +50,7 @@ class Axis:
         if self.mode in ("half_pixel", "pytorch_half_pixel"):
             return np.asarray((i + half) / scale - half)
         if self.mode == "align_corners":
-            # The exact output size, which a scale need not make a whole number.
-            return np.asarray(i * (size - kind(1)) / (size * scale - kind(1)))
+            return np.asarray(i * (size - kind(1)) / (exact - kind(1)))
         if self.mode == "asymmetric":
             return np.asarray(i / scale)
         if self.mode == "tf_crop_and_resize":
@@ -57,6 +60,10 @@ class Axis:
                 return np.asarray(start * last + i * (end - start) * last / (out - kind(1)))
             return np.array([half * (start + end) * last])
         raise Unsupported(f"coordinate_transformation_mode {self.mode!r}")
+
+    def outside(self, at: np.ndarray) -> np.ndarray:
+        """Which coordinates lie beyond the first and the last pixel."""
+        return np.asarray((at < 0) | (at > self.size - 1))
 
 
 _ROUND: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -71,6 +78,9 @@ def nearest_index(axis: Axis, rule: str) -> np.ndarray:
     # In 32 bits, as ONNX Runtime and torch compute them: 3 / 0.6 is 5 there, and 4.9999998 of the
     # number that 0.6 becomes in a file.
     at = axis.source(np.float32)
+    low = np.floor(at)
+    # The middle, off by a rounding, is the middle: 4 / (8 / 7) is 3.5.
+    at = np.where(np.abs(at - low - 0.5) < 1e-6, low + np.float32(0.5), at)
     return np.asarray(np.clip(_ROUND[rule](at).astype(np.int64), 0, axis.size - 1))
 
 
@@ -99,7 +109,6 @@ def matrix(
     reach: int,
     antialias: bool,
     exclude_outside: bool,
-    extrapolation: float | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The interpolation matrix [out, size], and which outputs lie outside of the input."""
     at = axis.source()
@@ -126,10 +135,7 @@ def matrix(
         w = w / w.sum(1, keepdims=True)
         row = np.arange(begin, begin + len(x))[:, None]
         np.add.at(weights, (row, column), w)
-    outside = (at < 0) | (at > axis.size - 1)
-    if extrapolation is None:
-        outside = np.zeros_like(outside)
-    return weights, outside
+    return weights, axis.outside(at)
 
 
 def scale_axis(c: Lowering, x: Value, axis: int, weights: np.ndarray) -> Value:
@@ -177,21 +183,23 @@ def resize(c: Lowering, n: OnnxNode) -> Value:
     shape = n.shape()
     mode = n.text("mode", "nearest")
     axes = _axes(c, n, x, shape)
-    changed = {i: a for i, a in axes.items() if a.size != a.out or a.mode == "tf_crop_and_resize"}
-    if not changed:
+    crop = n.text("coordinate_transformation_mode") == "tf_crop_and_resize"
+    if not crop and all(a.size == a.out for a in axes.values()):
         return x
+    # A scale of 1.3 moves the coordinates of three pixels, though they stay three.
+    changed = {i: a for i, a in axes.items() if crop or a.size != a.out or a.scale != 1}
+    fill = n.number("extrapolation_value", 0.0) if crop else None
     if mode == "nearest":
         rule = n.text("nearest_mode", "floor" if n.version < 11 else "round_prefer_floor")
         picked = {i: nearest_index(a, rule) for i, a in changed.items()}
-        return _nearest(c, x, shape, picked)
+        outside = {i: a.outside(a.source(np.float32)) for i, a in changed.items()}
+        return _filled(c, _nearest(c, x, shape, picked), outside, fill)
     if mode not in ("linear", "cubic"):
         raise Unsupported(f"mode {mode!r}")
     exclude = bool(n.integer("exclude_outside"))
     antialias = bool(n.integer("antialias"))
     if is_float(x.dtype):  # nothing is averaged where an image grows
         antialias = antialias and any(a.scale < 1 for a in changed.values())
-    crop = n.text("coordinate_transformation_mode") == "tf_crop_and_resize"
-    fill = n.number("extrapolation_value", 0.0) if crop else None
     kernel, reach = (
         (_linear, 1) if mode == "linear" else (_cubic(n.number("cubic_coeff_a", -0.75)), 2)
     )
@@ -206,8 +214,7 @@ def resize(c: Lowering, n: OnnxNode) -> Value:
     y = _sized(c, n, x, changed, mode, exclude) if direct else None
     if y is None:
         tables = {
-            i: matrix(c.budget, a, kernel, reach, antialias, exclude, fill)
-            for i, a in changed.items()
+            i: matrix(c.budget, a, kernel, reach, antialias, exclude) for i, a in changed.items()
         }
         y = _interpolated(c, x, tables, fill, given.dtype if whole and antialias else None)
     if not whole:
@@ -232,15 +239,22 @@ def _interpolated(
 ) -> Value:
     """Along one axis after the other. Antialiased pixels that are integers are `rounded` to their
     type after each, as in ONNX Runtime, torch and Pillow; ONNX does not say."""
-    beyond = np.zeros((1,) * x.rank, bool)
-    for i, (weights, outside) in reversed(tables.items()):
+    for i, (weights, _) in reversed(tables.items()):
         x = scale_axis(c, x, i, weights)
         if rounded is not None:
             x = _within(c, unary(c, "ElementWiseFloor", plus(c, x, 0.5)), rounded)
-        beyond = beyond | outside.reshape([-1 if d == i else 1 for d in range(x.rank)])
-    if beyond.any():
-        x = select(c, constant(beyond), scalar(fill or 0.0, x.dtype), x)
-    return x
+    return _filled(c, x, {i: outside for i, (_, outside) in tables.items()}, fill)
+
+
+def _filled(c: Lowering, x: Value, outside: dict[int, np.ndarray], fill: float | None) -> Value:
+    """With the value that a crop has beyond the borders, by axis."""
+    beyond = np.zeros((1,) * x.rank, bool)
+    if fill is not None:
+        for i, there in outside.items():
+            beyond = beyond | there.reshape([-1 if d == i else 1 for d in range(x.rank)])
+    if fill is None or not beyond.any():
+        return x
+    return select(c, constant(beyond), scalar(fill, x.dtype), x)
 
 
 def _axes(c: Lowering, n: OnnxNode, x: Value, shape: tuple[int, ...]) -> dict[int, Axis]:
@@ -263,7 +277,7 @@ def _axes(c: Lowering, n: OnnxNode, x: Value, shape: tuple[int, ...]) -> dict[in
     found = {}
     for i, a in enumerate(where):
         given = scales is not None and scales.size and not (sizes is not None and sizes.size)
-        scale = float(np.asarray(scales).ravel()[i]) if given else shape[a] / x.shape[a]
+        scale = float(np.asarray(scales).ravel()[i]) if given else None
         policy = n.text("keep_aspect_ratio_policy", "stretch")
         if not given and policy != "stretch" and sizes is not None:
             ratios = [s / x.shape[b] for s, b in zip(sizes.ravel().tolist(), where, strict=True)]
