@@ -177,9 +177,11 @@ def resize(c: Lowering, n: OnnxNode) -> Value:
     shape = n.shape()
     mode = n.text("mode", "nearest")
     axes = _axes(c, n, x, shape)
-    changed = {i: a for i, a in axes.items() if a.size != a.out or a.mode == "tf_crop_and_resize"}
-    if not changed:
+    crop = n.text("coordinate_transformation_mode") == "tf_crop_and_resize"
+    if shape == x.shape and not crop:  # ONNX Runtime copies it, whatever the scales are
         return x
+    # A scale of 1.1 leaves 5 pixels 5, which are others.
+    changed = {i: a for i, a in axes.items() if a.size != a.out or a.scale != 1 or crop}
     if mode == "nearest":
         rule = n.text("nearest_mode", "floor" if n.version < 11 else "round_prefer_floor")
         picked = {i: nearest_index(a, rule) for i, a in changed.items()}
@@ -190,7 +192,6 @@ def resize(c: Lowering, n: OnnxNode) -> Value:
     antialias = bool(n.integer("antialias"))
     if is_float(x.dtype):  # nothing is averaged where an image grows
         antialias = antialias and any(a.scale < 1 for a in changed.values())
-    crop = n.text("coordinate_transformation_mode") == "tf_crop_and_resize"
     fill = n.number("extrapolation_value", 0.0) if crop else None
     kernel, reach = (
         (_linear, 1) if mode == "linear" else (_cubic(n.number("cubic_coeff_a", -0.75)), 2)

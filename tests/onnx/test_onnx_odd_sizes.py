@@ -1,0 +1,59 @@
+"""Sizes and bounds that scales and indices give beyond what is usual, beside ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import qnnrt
+from qnnrt.importers import onnx as importer
+from support.onnx.agreement import agree, make, random
+from support.onnx.models import node
+
+#: ONNX Runtime keeps fds and maps of its own.
+pytestmark = pytest.mark.foreign
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("scales", [(1.15, 2.0), (2.0, 1.1), (1.1, 0.5)])
+@pytest.mark.parametrize(
+    "transform", ["half_pixel", "asymmetric", "pytorch_half_pixel", "half_pixel_symmetric"]
+)
+def test_a_scale_that_leaves_a_size_moves_its_pixels(
+    transform: str, scales: tuple[float, float], mode: str
+) -> None:
+    """Such an axis was left as it is."""
+    how = {"mode": mode, "coordinate_transformation_mode": transform}
+    x = random(1, 1, 2, 5, 6)
+    constants = {"s": np.array([1, 1, *scales], np.float32)}
+    resize = node("Resize", ["x", "", "s"], ["y"], **how)
+    agree(make([resize], {"x": x.shape}, ["y"], constants, opset=19), {"x": x})
+
+
+def test_an_aspect_ratio_that_leaves_a_size_moves_its_pixels() -> None:
+    x = random(1, 1, 2, 7, 3, 4)
+    how = {"mode": "linear", "coordinate_transformation_mode": "asymmetric"}
+    resize = node("Resize", ["x", "", "", "s"], ["y"], axes=[2, 3, 4],
+                  keep_aspect_ratio_policy="not_larger", **how)  # fmt: skip
+    proto = make([resize], {"x": x.shape}, ["y"], {"s": np.array([6, 9, 9])}, opset=19)
+    agree(proto, {"x": x})
+    with qnnrt.Session(importer.load(proto)) as session:
+        found = session.run({"x": x})["y"]
+    np.testing.assert_allclose(found, ReferenceEvaluator(proto).run(None, {"x": x})[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("start", [-5, -9, -(2**31), -(2**63) + 1])
+def test_backwards_from_before_the_first_element_is_from_the_first(
+    start: int, constant: bool
+) -> None:
+    """ONNX clamps it to 0, and Python to nothing."""
+    x = random(1, 4, 3)
+    constants = {"a": np.array([start]), "e": np.array([-(2**63) + 1]), "i": np.array([0]),
+                 "s": np.array([-1])}  # fmt: skip
+    if constant:
+        constants["c"] = x
+    nodes = [node("Slice", ["c" if constant else "x", "a", "e", "i", "s"], ["t"]),
+             node("Add", ["t", "x"], ["y"])]  # fmt: skip
+    agree(make(nodes, {"x": x.shape}, ["y"], constants), {"x": x})
