@@ -57,3 +57,15 @@ def test_backwards_from_before_the_first_element_is_from_the_first(
     nodes = [node("Slice", ["c" if constant else "x", "a", "e", "i", "s"], ["t"]),
              node("Add", ["t", "x"], ["y"])]  # fmt: skip
     agree(make(nodes, {"x": x.shape}, ["y"], constants), {"x": x})
+
+
+@pytest.mark.parametrize("padding", [0, 1])
+@pytest.mark.parametrize("size", [(6, 6), (7, 8), (9, 6)])
+def test_maxima_go_back_to_the_size_they_came_from(size: tuple[int, int], padding: int) -> None:
+    """That of a pool's input need not be the one that the other sizes give: places lay beyond."""
+    x = random(1, 2, 3, *size)
+    how = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [padding] * 4}
+    nodes = [node("MaxPool", ["x"], ["p", "i"], **how),
+             node("MaxUnpool", ["p", "i", "s"], ["y"], **how)]  # fmt: skip
+    proto = make(nodes, {"x": x.shape}, ["y"], {"s": np.array(x.shape)})
+    agree(proto, {"x": x})
