@@ -69,3 +69,17 @@ def test_maxima_go_back_to_the_size_they_came_from(size: tuple[int, int], paddin
              node("MaxUnpool", ["p", "i", "s"], ["y"], **how)]  # fmt: skip
     proto = make(nodes, {"x": x.shape}, ["y"], {"s": np.array(x.shape)})
     agree(proto, {"x": x})
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("scales", [(0.6, 0.6), (1.6, 0.7), (1.0, 0.4), (2.0, 0.5)])
+def test_pixels_of_the_resize_of_opset_10(scales: tuple[float, float], mode: str) -> None:
+    """Where an image shrinks it takes the pixel above the place, as its own test case says."""
+    resize = node("Resize", ["x", "s"], ["y"], mode=mode)
+    x, constants = random(1, 1, 2, 4, 5), {"s": np.array([1, 1, *scales], np.float32)}
+    agree(make([resize], {"x": x.shape}, ["y"], constants, opset=10), {"x": x})
+    if scales == (0.6, 0.6) and mode == "nearest":
+        proto = make([resize], {"x": (1, 1, 2, 4)}, ["y"], constants, opset=10)
+        with qnnrt.Session(importer.load(proto)) as session:
+            y = session.run({"x": np.arange(1, 9, dtype=np.float32).reshape(1, 1, 2, 4)})["y"]
+        np.testing.assert_array_equal(y, [[[[1, 3]]]])
