@@ -59,7 +59,7 @@ def activations_of(n: OnnxNode) -> list[list[Activation]]:
 
 def by_steps(n: OnnxNode) -> bool:
     """Whether it has what no operation of QNN has."""
-    usual = [(name, {}) for name in _USUAL[n.op]]
+    usual: list[Activation] = [(name, {}) for name in _USUAL[n.op]]
     if n.attrs.get("clip") is not None or n.integer("input_forget"):
         return True
     first, *others = activations_of(n)
@@ -117,7 +117,7 @@ class _Cell:
         name, given = self.activations[index]
         op = _ACTIVATIONS[name][0]
         if op:
-            return self.b.op(op, [x], **given)
+            return self.b.op(op, [x], "", **given)
         alpha, beta = (self.number(given[key]) for key in ("alpha", "beta"))
         if name == "affine":
             return self.b.op("Add", [self.b.op("Mul", [x, alpha]), beta])
