@@ -23,7 +23,6 @@ from .common import (
     widened,
 )
 from .nodes import Lowering, OnnxNode, Result, Unsupported, axis_of, lowers
-from .op_shape import broadcast_to
 from .values import Value, constant
 from .whole import greatest_below, least_above, truncated_sum
 
@@ -63,6 +62,8 @@ def leaky_relu(c: Lowering, n: OnnxNode) -> Value:
 def prelu(c: Lowering, n: OnnxNode) -> Value:
     x, slope = n.input(0), n.input(1)
     if x.shape != n.shape():
+        from .op_shape import broadcast_to
+
         x = broadcast_to(c, x, n.shape())
     if x.dtype.kind == "u":
         return x
