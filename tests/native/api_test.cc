@@ -252,6 +252,15 @@ TEST(stale_and_foreign_handles_are_refused_by_every_component) {
   CHECK_EQ(q.memRegister(context, &d, 1, &memory), Qnn_ErrorHandle_t{QNN_MEM_ERROR_INVALID_HANDLE});
 }
 
+TEST(without_descriptors_their_number_says_nothing_of_the_handles) {
+  Client c;
+  REQUIRE(c.Open() == 0 && c.Build() == 0);
+  Qnn_MemHandle_t one = c.context;
+  CHECK_EQ(q.memRegister(c.context, nullptr, UINT32_MAX, &one),
+           Qnn_ErrorHandle_t{QNN_MEM_ERROR_INVALID_ARGUMENT});
+  CHECK(one == nullptr);
+}
+
 TEST(freeing_a_context_invalidates_what_was_registered_in_it) {
   Client c;
   REQUIRE(c.Open() == 0 && c.Build() == 0 && c.Share() == 0);

@@ -52,6 +52,10 @@ CASES = {
     "a global maximum of three": ("GlobalMaxPool", 13, [f32(1, 2, 5, 4, 3)], {}),
     "a global norm": ("GlobalLpPool", 13, [f32(1, 3, 4, 2)], {}),
     "softmax over what follows": ("Softmax", 7, [f32(2, 3, 4)], {"axis": 1}),
+    "coupled gates": (
+        "LSTM", 14, [f32(2, 1, 3), f32(1, 8, 3), f32(1, 8, 2)],
+        {"hidden_size": 2, "input_forget": 1, "clip": 0.5},
+    ),
     "both directions": (
         "RNN", 14, [f32(3, 2, 4), f32(2, 3, 4), f32(2, 3, 3)],
         {"hidden_size": 3, "direction": "bidirectional"},
@@ -76,9 +80,10 @@ def test_a_node_on_constants_gives_what_it_gives_on_inputs(name: str) -> None:
 def test_a_form_that_is_refused_is_refused_on_constants() -> None:
     """It was folded without the attribute: wrong results."""
     values = [f32(2, 1, 3), f32(1, 8, 3), f32(1, 8, 2)]
+    how = {"hidden_size": 2, "activations": ["Sigmoid", "Tanh", "Sine"]}
     for constant in (True, False):
-        with pytest.raises(UnsupportedOpError, match="input_forget"):
-            loaded("LSTM", 14, values, constant, {"hidden_size": 2, "input_forget": 1})
+        with pytest.raises(UnsupportedOpError, match="activation sine"):
+            loaded("LSTM", 14, values, constant, how)
 
 
 @pytest.mark.parametrize("opset", [11, 13])

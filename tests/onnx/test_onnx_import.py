@@ -242,7 +242,7 @@ def test_every_unsupported_node_is_named_at_once() -> None:
     nodes = [
         helper.make_node("Unique", ["m"], ["a"], name="first", axis=0),
         helper.make_node("Cast", ["a"], ["b"], to=FLOAT),
-        helper.make_node("Det", ["m"], ["c"], name="second"),
+        helper.make_node("MaxRoiPool", ["m", "m"], ["c"], name="second", pooled_shape=[1, 1]),
         helper.make_node("Add", ["c", "c"], ["d"]),
         helper.make_node("Wobble", ["d"], ["e"], name="third", domain="my.ops"),
     ]
@@ -250,7 +250,7 @@ def test_every_unsupported_node_is_named_at_once() -> None:
     with pytest.raises(UnsupportedOpError) as caught:
         importer.load(proto)
     assert [(n.name, n.op) for n in caught.value.nodes] == [
-        ("first", "Unique"), ("second", "Det"), ("third", "my.ops.Wobble"),
+        ("first", "Unique"), ("second", "MaxRoiPool"), ("third", "my.ops.Wobble"),
     ]  # fmt: skip
     assert caught.value.nodes[0].types == "float32[2, 2]"
     assert all(n.reason for n in caught.value.nodes)

@@ -389,3 +389,21 @@ def test_weights_that_batch_statistics_standardize(constant: bool) -> None:
     root = np.sqrt((centred**2).mean(2, keepdims=True) + 1e-3)
     np.testing.assert_allclose(y, x + centred / root * gain[:, None], atol=1e-5)
     assert not constant or model.op_counts() == {"ElementWiseAdd": 1}
+
+
+@pytest.mark.parametrize("backend", ["cpu", "htp"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+def test_statistics_of_a_layer_norm_leave_its_result_alone(precision: str, backend: str) -> None:
+    """Squares of differences of 300 are infinite in half precision: y was 0 or no number."""
+    layer = node("LayerNormalization", ["x", "s", "b"], ["y", "mean", "inverse"], epsilon=1e-3)
+    spread = np.float32([[0], [1e-3], [1], [300], [2000]])
+    x = random(1, 5, 40) * spread + np.float32(3) * spread
+    constants = {"s": random(2, 40), "b": random(3, 40)}
+    proto = make([layer], {"x": x.shape}, ["y", "mean", "inverse"], constants)
+    mean, deviation = x.mean(1, keepdims=True), np.sqrt(x.astype(np.float64).var(1) + 1e-3)[:, None]
+    wanted = ((x - mean) / deviation * constants["s"] + constants["b"], mean, 1 / deviation)
+    bound = {"float32": 1e-5, "bfloat16": 2e-2, "float16": 4e-3}[precision]
+    with qnnrt.Session(importer.load(proto), backend, precision=precision) as session:
+        for name, ref in zip(proto.graph.output, wanted, strict=True):
+            found = session.run({"x": x})[name.name]
+            np.testing.assert_allclose(found, ref, rtol=bound, atol=bound)

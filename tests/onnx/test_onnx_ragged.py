@@ -79,9 +79,9 @@ def test_what_lies_behind_the_end_is_not_read() -> None:
 
 def test_what_a_layer_cannot_do_is_said_of_the_node_itself() -> None:
     nodes, constants = _recurrent("GRU", "forward", ["y"])
-    nodes[0].attribute.append(onnx.helper.make_attribute("clip", 1.0))
+    nodes[0].attribute.append(onnx.helper.make_attribute("activations", ["Tanh", "Sine"]))
     constants["lengths"] = LENGTHS
-    with pytest.raises(UnsupportedOpError, match="clip"):
+    with pytest.raises(UnsupportedOpError, match="activation sine"):
         importer.load(make(nodes, {"x": (STEPS, BATCH, SIZE)}, ["y"], constants))
 
 

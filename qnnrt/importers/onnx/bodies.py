@@ -30,6 +30,7 @@ BODIES: dict[str, Table[BodyFn]] = {
             "expanded": (
                 "Bernoulli BitwiseNot Col2Im CumProd DFT MaxUnpool Multinomial STFT TensorScatter"
             ),
+            "expanded_matrices": "Det",
             "expanded_sampling": "AffineGrid DeformConv",
             "fused": "SimplifiedLayerNormalization",
             "qlinear": "QLinearConv QLinearMatMul",
@@ -48,6 +49,7 @@ BODIES: dict[str, Table[BodyFn]] = {
     MICROSOFT: Table(
         {
             "blocks": "GatherBlockQuantized MatMulNBits",
+            "expanded_matrices": "CDist Inverse",
             "fused": (
                 "BiasAdd BiasGelu BiasSplitGelu EmbedLayerNormalization FastGelu FusedConv "
                 "FusedGemm FusedMatMul Gelu GroupNorm NhwcConv NhwcFusedConv NhwcMaxPool "
@@ -57,6 +59,11 @@ BODIES: dict[str, Table[BodyFn]] = {
             "fused_attention": (
                 "Attention GroupQueryAttention MultiHeadAttention QAttention RotaryEmbedding"
             ),
+            "fused_linear": (
+                "BranchwiseRMSNorm CausalConvWithState GatedAdd GatedRMSNorm LinearAttention "
+                "LinearAttentionGate MRotaryEmbedding ScaledSiLU"
+            ),
+            "fused_older": "ExpandDims GatherND GridSample Pad Range Trilu UnfoldTensor",
             "qlinear": (
                 "DynamicQuantizeLSTM DynamicQuantizeMatMul MatMulIntegerToFloat QGemm "
                 "QLinearAdd QLinearAveragePool QLinearConcat QLinearConv "
@@ -75,6 +82,7 @@ DIRECT: Table[Direct] = Table({"blocks": "MatMulNBits"})
 OTHERWISE: Table[BodyFn] = Table(
     {
         "expanded": "BatchNormalization",
+        "expanded_norms": "LayerNormalization",
         "expanded_ragged": "GRU LSTM RNN ReverseSequence",
         "expanded_sampling": "GridSample",
     }

@@ -51,6 +51,18 @@ _OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
     "BiasAdd": ("X bias skip", {}),
     "BiasGelu": ("A B", {}),
     "BiasSplitGelu": ("X bias", {}),
+    "BranchwiseRMSNorm": ("X scale?", {**_EPSILON, "num_branches": _INT}),
+    "CDist": ("A B", {"metric": _STRING}),
+    "CausalConvWithState": (
+        "input weight bias? past_state?",
+        {
+            **_ACTIVATION,
+            "channels_last": _INT,
+            "dilation": _INT,
+            "ndim": _INT,
+            "state_window": _INT,
+        },
+    ),
     "DynamicQuantizeLSTM": (
         "X W R B? sequence_lens? h? c? P? W_scale W_zero_point R_scale R_zero_point",
         {
@@ -71,6 +83,7 @@ _OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
         ),
         {**_EPSILON, "mask_index_type": _INT},
     ),
+    "ExpandDims": ("X axis", {}),
     "FastGelu": ("X bias?", {}),
     "FusedConv": ("X W B? Z?", _CONV),
     "FusedGemm": (
@@ -96,11 +109,15 @@ _OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
             "transBatchB": _INT,
         },
     ),
-    "Gelu": ("X", {}),
+    "GatedAdd": ("X Y gate", {}),
+    "GatedRMSNorm": ("X scale gate", {**_ACTIVATION, **_EPSILON}),
     "GatherBlockQuantized": (
         "data indices scales zero_points?",
         {"bits": _INT, "block_size": _INT, "gather_axis": _INT, "quantize_axis": _INT},
     ),
+    "GatherND": ("data indices", {}),
+    "Gelu": ("X", {}),
+    "GridSample": ("X Grid", {"align_corners": _INT, "mode": _STRING, "padding_mode": _STRING}),
     "GroupNorm": (
         "X gamma beta",
         _GROUP_NORM,
@@ -129,6 +146,31 @@ _OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
             "v_quant_type": _STRING,
         },
     ),
+    "Inverse": ("X", {}),
+    "LinearAttention": (
+        "query key value past_state? decay? beta?",
+        {
+            "chunk_size": _INT,
+            "kv_num_heads!": _INT,
+            "q_num_heads!": _INT,
+            "scale": _FLOAT,
+            "state_window": _INT,
+            "update_rule": _STRING,
+        },
+    ),
+    "LinearAttentionGate": ("a dt_bias decay_scale b?", {}),
+    "MRotaryEmbedding": (
+        "input position_ids cos_cache sin_cache",
+        {
+            "interleaved": _INT,
+            "is_packed_batching": _INT,
+            "mrope_layout": _INT,
+            "mrope_section!": _INTS,
+            "num_heads": _INT,
+            "rotary_embedding_dim": _INT,
+            "scale": _FLOAT,
+        },
+    ),
     "MatMulIntegerToFloat": ("A B a_scale b_scale a_zero_point? b_zero_point? bias?", {}),
     "MatMulNBits": (
         "A B scales zero_points? g_idx? bias?",
@@ -141,9 +183,6 @@ _OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
             "weight_prepacked": _INT,
         },
     ),
-    "NhwcConv": ("X W B?", {k: v for k, v in _CONV.items() if not k.startswith("activation")}),
-    "NhwcFusedConv": ("X W B? Z?", _CONV),
-    "NhwcMaxPool": ("x", _MAX_POOL),
     "MultiHeadAttention": (
         (
             "query key? value? bias? key_padding_mask? attention_bias? past_key? past_value? "
@@ -151,6 +190,10 @@ _OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
         ),
         _ATTENTION,
     ),
+    "NhwcConv": ("X W B?", {k: v for k, v in _CONV.items() if not k.startswith("activation")}),
+    "NhwcFusedConv": ("X W B? Z?", _CONV),
+    "NhwcMaxPool": ("x", _MAX_POOL),
+    "Pad": ("data pads value?", {"mode": _STRING}),
     "QAttention": (
         (
             "input weight bias input_scale weight_scale mask_index? input_zero_point? "
@@ -200,6 +243,7 @@ _OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
         {},
     ),
     "QuickGelu": ("X", {"alpha": _FLOAT}),
+    "Range": ("start limit delta?", {}),
     "RotaryEmbedding": (
         "input position_ids cos_cache sin_cache",
         {
@@ -210,18 +254,24 @@ _OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
             "scale": _FLOAT,
         },
     ),
+    "ScaledSiLU": ("X scale?", {"alpha": _FLOAT}),
     "SkipGroupNorm": ("X gamma beta skip bias?", _GROUP_NORM),
     "SkipLayerNormalization": ("input skip gamma beta? bias?", _EPSILON),
     "SkipSimplifiedLayerNormalization": ("input skip gamma bias?", _EPSILON),
     "TransposeMatMul": ("A B", {"alpha": _FLOAT, "transA": _INT, "transB": _INT}),
+    "Trilu": ("X k?", {"upper": _INT}),
+    "UnfoldTensor": ("input", {"dim": _INT, "size!": _INT, "step": _INT}),
 }
 
 #: How many outputs a node has; one, where nothing is said.
 _OUTPUTS = {
     "Attention": (1, 2),
+    "CausalConvWithState": (1, 2),
     "DynamicQuantizeLSTM": (0, 3),
     "EmbedLayerNormalization": (1, 3),
     "GroupQueryAttention": (1, 4),
+    "LinearAttention": (1, 2),
+    "LinearAttentionGate": (1, 2),
     "MultiHeadAttention": (1, 4),
     "QAttention": (1, 2),
     "QEmbedLayerNormalization": (1, 2),

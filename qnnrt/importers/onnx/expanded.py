@@ -250,6 +250,10 @@ def _max_unpool(n: OnnxNode) -> onnx.FunctionProto:
         raise ValueError(f"an output of {sizes}")
     whole = [*shape[:2], *sizes]
     wanted = _list(n, 2, "output_shape") if n.has(2) else whole
+    pooled = n.inputs[1].pooled if n.inputs[1] is not None else None
+    if n.has(2) and pooled == tuple(wanted):
+        # Its places count in what was pooled, of which the sizes alone do not tell the end.
+        whole = wanted
     more = [w - s for w, s in zip(wanted, whole, strict=False)]
     if len(wanted) != len(whole) or min(more) < 0:
         raise ValueError(f"output_shape {wanted} of a result of shape {whole}")

@@ -11,6 +11,7 @@ from onnx import helper
 
 from .bodies import AsDefined, Body, otherwise
 from .expanded import OPSET, array, ints
+from .expanded_recurrent import by_steps, unrolled
 from .nodes import OnnxNode
 
 #: What a gate is given where a sequence has ended: its sigmoid is 0 or 1 in every float type.
@@ -50,6 +51,8 @@ def _reverse_sequence(n: OnnxNode) -> onnx.FunctionProto:
 def _recurrent(n: OnnxNode) -> onnx.FunctionProto:
     """Each direction forwards over all steps; what lies behind the end of a sequence is left out of
     the results. A cell's state stays as it was at the end: one more feature shuts the gates."""
+    if by_steps(n):
+        return unrolled(n)
     if not n.has(4):
         raise AsDefined
     b, layout = Body(n), n.integer("layout")

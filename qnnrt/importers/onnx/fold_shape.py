@@ -20,8 +20,9 @@ def bounds(start: int, end: int, step: int, size: int) -> tuple[int, int | None]
     end = end + size if end < 0 else end
     if step > 0:
         return min(max(start, 0), size), min(max(end, 0), size)
+    # Backwards from before the first element is from the first one, in ONNX, not in Python.
     end = max(end, -1)
-    return min(max(start, -1), size - 1), None if end < 0 else min(end, size - 1)
+    return min(max(start, 0), size - 1), None if end < 0 else min(end, size - 1)
 
 
 def reshape_target(shape: tuple[int, ...], wanted: list[int], allowzero: bool) -> tuple[int, ...]:

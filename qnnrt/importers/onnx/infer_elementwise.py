@@ -94,8 +94,8 @@ def _where(n: OnnxNode) -> Found:
 
 @infers("PRelu")
 def _prelu(n: OnnxNode) -> Found:
-    one_way(n.input(1).shape, n.input(0).shape, "a slope")
-    return same(n)
+    # ONNX allows a slope to be broadcast to x alone, and ONNX Runtime x to the slope, too.
+    return broadcast(n.input(0).shape, n.input(1).shape), n.input(0).dtype
 
 
 @infers("Clip")

@@ -61,6 +61,10 @@ def leaky_relu(c: Lowering, n: OnnxNode) -> Value:
 @lowers("PRelu", to="Prelu, or ElementWiseSelect and elementwise")
 def prelu(c: Lowering, n: OnnxNode) -> Value:
     x, slope = n.input(0), n.input(1)
+    if x.shape != n.shape():
+        from .op_shape import broadcast_to
+
+        x = broadcast_to(c, x, n.shape())
     if x.dtype.kind == "u":
         return x
     if x.dtype.kind == "i":

@@ -259,7 +259,9 @@ def _with_places(
         at = select(c, better, constant(place), at)
     images = np.arange(math.prod(shape[:2]), dtype=np.int32) * math.prod(size)
     at = add(c, at, constant(images.reshape(*shape[:2], *[1] * rank)))
-    return [best, cast(c, at, np.dtype(np.int64))]
+    at = cast(c, at, np.dtype(np.int64))
+    at.pooled = None if columns else shape
+    return [best, at]
 
 
 def average(c: Lowering, x: Value, w: Window, with_padding: bool) -> Value:

@@ -7,6 +7,7 @@ import numpy as np
 from ..encodings import Coded
 from ..graph import Edge
 from .common import add, cast, concat, strided, unary  # noqa: F401
+from .expanded_recurrent import activations_of, by_steps
 from .nodes import Lowering, OnnxNode, Refused, Result, Unsupported, lowers
 from .op_matmul import matmul
 from .values import Value, coded_constant, constant
@@ -22,7 +23,7 @@ def _of_gate(coded: Coded, direction: int, gate: int, size: int) -> Coded | None
 class Recurrent:
     """What LSTM, GRU and RNN have in common: layout, directions, weights, initial states."""
 
-    def __init__(self, c: Lowering, n: OnnxNode, gates: int, activations: list[str]) -> None:
+    def __init__(self, c: Lowering, n: OnnxNode, gates: int) -> None:
         self.c, self.n, self.gates = c, n, gates
         x = n.input(0)
         self.batch_first = bool(n.integer("layout"))
@@ -33,16 +34,15 @@ class Recurrent:
             direction
         ]
         self.hidden = n.input(2).shape[2]
-        if n.attrs.get("clip") is not None:
-            raise Unsupported("clip")
-        given = n.texts("activations")
-        wanted = activations * len(self.reverse)
-        given = given[: len(wanted)]  # the schema's default is for two directions
-        if given and [a.lower() for a in given] != [a.lower() for a in wanted]:
-            raise Unsupported(f"activations {given}")
+        states = (5, 6) if gates == 4 else (5,)
+        if by_steps(n):
+            why = "a clip, coupled gates, or activations that QNN's operation does not have"
+            if self.carries(*states):
+                raise Refused(f"{why}, of a cell whose state is kept")
+            raise Unsupported(why)
         lengths = n.optional(4)
         if lengths is not None and (lengths.data is None or not np.all(lengths.data == self.steps)):
-            if self.carries(*((5, 6) if gates == 4 else (5,))):
+            if self.carries(*states):
                 raise Refused("sequences of different lengths (sequence_lens) whose state is kept")
             raise Unsupported("sequences of different lengths (sequence_lens)")
 
@@ -113,9 +113,7 @@ class Recurrent:
 
 @lowers("LSTM", to="Lstm")
 def lstm(c: Lowering, n: OnnxNode) -> Result:
-    r = Recurrent(c, n, 4, ["Sigmoid", "Tanh", "Tanh"])
-    if n.integer("input_forget"):
-        raise Unsupported("input_forget")
+    r = Recurrent(c, n, 4)
     i, o, f, g = range(4)  # ONNX's order of gates: input, output, forget, cell
     found = []
     for d, backwards in enumerate(r.reverse):
@@ -154,7 +152,7 @@ def lstm(c: Lowering, n: OnnxNode) -> Result:
 
 @lowers("GRU", to="Gru")
 def gru(c: Lowering, n: OnnxNode) -> Result:
-    r = Recurrent(c, n, 3, ["Sigmoid", "Tanh"])
+    r = Recurrent(c, n, 3)
     found = []
     for d, backwards in enumerate(r.reverse):
         order = [0, 1, 2]  # update, reset, hidden, in ONNX as in QNN
@@ -209,15 +207,15 @@ _RNN = {"tanh": "Tanh", "relu": "Relu", "sigmoid": "Sigmoid"}
 
 @lowers("RNN", to="MatMul, ElementWiseAdd, Tanh for each step; Gru")
 def rnn(c: Lowering, n: OnnxNode) -> Result:
-    name = (n.texts("activations") or ["Tanh"])[0]
-    if name.lower() not in _RNN:
-        raise Unsupported(f"activation {name}")
-    r = Recurrent(c, n, 1, [name])
+    r = Recurrent(c, n, 1)
+    (((name, _),), *_) = activations_of(n)
     if r.carries(5):
         raise Unsupported("its state cannot be kept from run to run: give it initial_h")
     if r.steps > LONGEST_RNN:
-        if name.lower() != "tanh":
-            raise Unsupported(f"{r.steps} steps; an RNN of {name} is unrolled up to {LONGEST_RNN}")
+        if name != "tanh":
+            raise Unsupported(
+                f"{r.steps} steps; an RNN of {_RNN[name]} is unrolled up to {LONGEST_RNN}"
+            )
         found = [_as_gru(r, d, backwards) for d, backwards in enumerate(r.reverse)]
         return r.results(found)[: len(n.outputs)]
     found = []
@@ -234,7 +232,7 @@ def rnn(c: Lowering, n: OnnxNode) -> Result:
         outputs: dict[int, Value] = {}
         for t in reversed(order) if backwards else order:
             now = c.b.reshape(strided(c, fed, {0: (t, t + 1, 1)}), (r.batch, r.hidden))
-            state = unary(c, _RNN[name.lower()], add(c, now, matmul(c, state, turned)))
+            state = unary(c, _RNN[name], add(c, now, matmul(c, state, turned)))
             outputs[t] = c.b.reshape(state, (1, r.batch, r.hidden))
         found.append([concat(c, [outputs[t] for t in order], 0), state])
     return r.results(found)[: len(n.outputs)]

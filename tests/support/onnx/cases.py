@@ -96,7 +96,7 @@ EXCLUDED_OPS: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            "Det", "ImageDecoder",
+            "ImageDecoder",
         ),
         "no QNN operation corresponds to it yet",
     ),
