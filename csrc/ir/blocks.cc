@@ -75,6 +75,24 @@ void FreeBlock(void* data, size_t size) {
   t_freed->Keep({static_cast<char*>(data), WholePages(size), size >= kHugePage});
 }
 
+void JoinPages(std::vector<std::pair<const void*, size_t>> blocks) {
+#if defined(__linux__)
+#ifndef MADV_COLLAPSE
+  constexpr int MADV_COLLAPSE = 25;
+#endif
+  std::sort(blocks.begin(), blocks.end());
+  const auto address = [](const void* data) { return reinterpret_cast<uintptr_t>(data); };
+  for (size_t i = 0; i < blocks.size();) {
+    uintptr_t at = address(blocks[i].first), end = at;
+    for (; i < blocks.size() && address(blocks[i].first) <= end; ++i)
+      end = std::max(end, address(blocks[i].first) + WholePages(blocks[i].second));
+    at = (at + kHugePage - 1) / kHugePage * kHugePage;
+    for (; at + kHugePage <= end; at += kHugePage)
+      (void)madvise(reinterpret_cast<void*>(at), kHugePage, MADV_COLLAPSE);
+  }
+#endif
+}
+
 FreedBlocks::FreedBlocks() : before_(std::exchange(t_freed, this)) {}
 
 FreedBlocks::~FreedBlocks() {

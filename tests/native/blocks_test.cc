@@ -1,7 +1,10 @@
 // Memory that is freed while kernels are made: who gets it next, and when it goes.
 #include "ir/blocks.h"
 
+#include <sys/mman.h>
+
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 
 #include "check.h"
@@ -25,7 +28,51 @@ bool NextIsTheSame(size_t size, size_t next) {
   return same;
 }
 
+// Of this process, in huge pages.
+long HugeKib() {
+  long kib = 0;
+  std::FILE* const file = std::fopen("/proc/self/smaps_rollup", "r");
+  for (char line[128]; file != nullptr && std::fgets(line, sizeof(line), file) != nullptr;)
+    (void)std::sscanf(line, "AnonHugePages: %ld", &kib);
+  if (file != nullptr) std::fclose(file);
+  return kib;
+}
+
+// Filled with small pages.
+char* SmallPages(size_t size) {
+  void* const data =
+      mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return nullptr;
+  (void)madvise(data, size, MADV_NOHUGEPAGE);
+  std::memset(data, 0x5A, size);
+  (void)madvise(data, size, MADV_HUGEPAGE);
+  return static_cast<char*>(data);
+}
+
 }  // namespace
+
+TEST(NeighboursAreJoinedInHugePages) {
+  constexpr size_t kBlocks = 10;  // four huge pages at least
+  char* const data = SmallPages(kBlocks * kSize);
+  char* const alone = SmallPages(2 * kHugePage);
+  REQUIRE(data != nullptr && alone != nullptr);
+  // The system may have none.
+  constexpr int kCollapse = 25;
+  char* const page = alone + (kHugePage - reinterpret_cast<uintptr_t>(alone) % kHugePage);
+  const bool there = madvise(page, kHugePage, kCollapse) == 0;
+  const long before = HugeKib();
+  std::vector<std::pair<const void*, size_t>> blocks;
+  for (size_t i = 0; i < kBlocks; ++i)  // in any order; a block ends with its page
+    blocks.emplace_back(data + i * 7 % kBlocks * kSize, kSize - 100);
+  JoinPages(blocks);
+  if (there) CHECK(HugeKib() - before >= 4 * 2048);
+  for (size_t i = 0; i < kBlocks * kSize; i += 4096) CHECK(data[i] == 0x5A);
+  const long joined = HugeKib();
+  JoinPages({{alone, kSize}, {alone + kSize + 4096, kSize}});  // neither fills one
+  CHECK_EQ(HugeKib(), joined);
+  (void)munmap(data, kBlocks * kSize);
+  (void)munmap(alone, 2 * kHugePage);
+}
 
 TEST(AFreedBlockIsTheNextOneOfItsSize) {
   CHECK(!NextIsTheSame(kSize, kSize));

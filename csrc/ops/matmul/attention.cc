@@ -16,6 +16,10 @@
 #include "ops/tiles.h"
 #include "ops/vector_math.h"
 
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#endif
+
 namespace qnnrt {
 namespace {
 
@@ -178,6 +182,37 @@ class FixedSteps {
   decltype(&ExponentialsBelow::Run) exponentials_ = PickIsa<ExponentialsBelow>();
 };
 
+#if defined(__x86_64__) && defined(__GNUC__)
+__attribute__((target("avx512f,avx512bw,avx512vl,f16c"))) void RoundHalves(const float* from,
+                                                                           size_t count,
+                                                                           float* to) {
+  for (size_t i = 0; i < count; i += 16) {
+    const __m256i half = _mm512_maskz_cvtps_ph(0xffff, _mm512_loadu_ps(from + i), 0);  // to even
+    _mm512_storeu_ps(to + i, _mm512_maskz_cvtph_ps(0xffff, half));
+  }
+}
+#endif
+
+// As narrowed and widened again; FLOAT_16 in registers where there are such instructions. `to` may
+// be `from`.
+void Round(const NarrowFloat& type, const float* from, size_t count, float* to) {
+  size_t i = 0;
+#if defined(__x86_64__) && defined(__GNUC__)
+  static const NarrowFloat* const half = NarrowFloatOf(QNN_DATATYPE_FLOAT_16);
+  static const bool registers = CpuIsa() == Isa::kAvx512;
+  if (registers && &type == half) {
+    i = count / 16 * 16;
+    RoundHalves(from, i, to);
+  }
+#endif
+  uint16_t stored[kFloatBlock];
+  for (; i < count; i += kFloatBlock) {
+    const size_t some = std::min(kFloatBlock, count - i);
+    type.narrow(from + i, stored, some);
+    type.widen(stored, to + i, some);
+  }
+}
+
 class Attention final : public Kernel {
  public:
   Attention(const Node& node, const Geometry& g, int threads)
@@ -338,14 +373,7 @@ ExponentialsFn AttentionExponentials() { return PickIsa<Exponentials>(); }
 float AttentionWeights(const AttentionGeometry& g, ExponentialsFn exponentials, float* s,
                        const float* mask, size_t n) {
   if (g.rounds == nullptr) return exponentials(s, mask, n);
-  const auto round = [&] {
-    uint16_t stored[kFloatBlock];
-    for (size_t i = 0; i < n; i += kFloatBlock) {
-      const size_t count = std::min(kFloatBlock, n - i);
-      g.rounds->narrow(s + i, stored, count);
-      g.rounds->widen(stored, s + i, count);
-    }
-  };
+  const auto round = [&] { Round(*g.rounds, s, n, s); };
   round();
   if (g.scale != 1.0f) {
     Simd().scale(s, s, g.scale, n);
@@ -384,13 +412,7 @@ const float* RoundedFloats::Read(const void* data, size_t at, size_t count, floa
     return buffer;
   }
   if (rounds_ == nullptr) return stored_.Read(data, at, count, buffer);
-  const float* from = static_cast<const float*>(data) + at;
-  uint16_t rounded[kFloatBlock];
-  for (size_t i = 0; i < count; i += kFloatBlock) {
-    const size_t some = std::min(kFloatBlock, count - i);
-    rounds_->narrow(from + i, rounded, some);
-    rounds_->widen(rounded, buffer + i, some);
-  }
+  Round(*rounds_, static_cast<const float*>(data) + at, count, buffer);
   return buffer;
 }
 

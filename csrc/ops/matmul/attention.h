@@ -73,6 +73,12 @@ class RoundedFloats {
   bool narrow() const { return stored_.narrow() || rounds_ != nullptr || fixed_; }
   // As those of StoredFloats.
   const float* Read(const void* data, size_t at, size_t count, float* buffer) const;
+  // Into a cache, before they are read; they may lie behind the tensor.
+  void Fetch(const void* data, size_t at, size_t count) const {
+    const size_t element = stored_.narrow() ? sizeof(uint16_t) : sizeof(float);
+    const char* const from = static_cast<const char*>(data) + at * element;
+    for (size_t i = 0; !fixed_ && i < count * element; i += 64) __builtin_prefetch(from + i, 0, 2);
+  }
   float* Place(void* data, size_t at, float* buffer) const {
     return narrow() ? buffer : stored_.Place(data, at, buffer);
   }

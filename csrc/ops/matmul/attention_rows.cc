@@ -18,6 +18,7 @@ constexpr size_t kLine = 16;     // floats of a cache line
 constexpr size_t kWide = 4096;   // floats that are widened at a time, where they have 16 bits
 // Memory is read at so many places at a time, which is faster than from one end to the other.
 constexpr size_t kPlaces = 4;
+constexpr size_t kRowsAhead = 16;  // that are fetched before they are widened
 constexpr size_t kAhead = 512;  // floats of values at a place that are fetched before they are read
 
 template <size_t kLanes>
@@ -195,8 +196,11 @@ void InRows(const RoundedFloats& stored, const void* data, size_t at, size_t str
   const size_t step = kWide / columns / 4 * 4;
   for (size_t j = 0; j < rows; j += step) {
     const size_t count = std::min(step, rows - j);
-    for (size_t i = 0; i < count; ++i)
-      stored.Read(data, at + (j + i) * stride, columns, wide + i * columns);
+    for (size_t i = 0; i < count; ++i) {
+      const size_t row = at + (j + i) * stride;
+      stored.Fetch(data, row + kRowsAhead * stride, columns);
+      stored.Read(data, row, columns, wide + i * columns);
+    }
     use(wide, columns, j, count);
   }
 }

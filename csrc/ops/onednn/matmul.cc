@@ -33,6 +33,7 @@ constexpr int64_t kFewBrainRows = 4;
 // oneDNN's time). Of fewer terms results are written more often than by oneDNN: 24 rows of 192 to
 // 1536 take 0.84 of its time, 64 rows 1.02 to 1.05, 128 rows 1.16 to 1.28.
 constexpr int64_t kOneOfMany = 384 << 10, kChunk = 128;
+constexpr int64_t kHalvesOfMany = 512 << 10;  // as in matmul/narrow.cc
 constexpr int64_t kManyTerms = 384, kLargeChunk = 256, kSmallChunk = 32;
 // Multiply-adds up to which the portable product of floats by packed weights is level with oneDNN's
 // or ahead of it (up to 128 rows, Zen 4: 0.98 to 1.21 times as fast on one thread, 0.98 to 1.24 on
@@ -66,14 +67,15 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
   // times as long as widening (narrow.cc).
   const bool few = rows == 1 || (rows <= kFewBrainRows && depth * columns >= kLargeWeights);
   if (brains && !HasBrainGemm() && !(widens && few)) return KernelPtr();
-  const bool large = depth * columns * (floats ? 4 : 2) >= kOneOfMany;
+  const bool halves = types->in == dnnl_f16;
+  const bool large = depth * columns * (floats ? 4 : 2) >= (halves ? kHalvesOfMany : kOneOfMany);
   const int64_t most_rows = !floats || !large     ? kChunk
                             : depth >= kManyTerms ? kLargeChunk
                                                   : kSmallChunk;
-  if (weights.is_static() && (floats || brains) &&
-      product(o.weights.begin(), o.weights.end()) == depth * columns &&
-      (large || (floats && work <= kSmallWork)) &&
-      product(o.dst.begin(), o.dst.end() - 1) <= most_rows) {
+  const int64_t all_rows = product(o.dst.begin(), o.dst.end() - 1);
+  if (weights.is_static() && product(o.weights.begin(), o.weights.end()) == depth * columns &&
+      (large || (floats && work <= kSmallWork) || (halves && all_rows == 1)) &&
+      all_rows <= most_rows) {
     return KernelPtr();
   }
   if (floats && !weights.is_static() && dense &&
