@@ -98,6 +98,11 @@ class LentData final : public ByteSource {
     }
   }
 
+  std::optional<LyingElements> Lying() const override {
+    const auto dims = order_.begin() + static_cast<ptrdiff_t>(order_.size() / 2);
+    return LyingElements{static_cast<const char*>(data_), {order_.begin(), dims}};
+  }
+
   ShareScope scope() const override { return scope_; }
 
  private:

@@ -75,6 +75,13 @@ bool AlignedBytes::WriteUnread(void* to) const {
   return true;
 }
 
+std::optional<LyingElements> AlignedBytes::Unread() const {
+  if (later_ == nullptr) return std::nullopt;
+  std::lock_guard<std::mutex> lock(later_->mutex);
+  if (later_->source == nullptr) return std::nullopt;
+  return later_->source->Lying();
+}
+
 void* AlignedBytes::Load() {
   if (void* data = later_->data.load(std::memory_order_acquire)) return data;
   const Digest known = later_->shares ? digest(Threads(1)) : Digest{};

@@ -16,6 +16,12 @@ namespace qnnrt {
 class AlignedBytes;
 using SharedBytes = std::shared_ptr<const AlignedBytes>;
 
+// Elements where somebody else has them, on any boundary.
+struct LyingElements {
+  const char* data = nullptr;
+  std::vector<int64_t> strides{};  // in bytes, one for each dimension; none: as rows
+};
+
 // Where bytes are until somebody reads them.
 class ByteSource {
  public:
@@ -23,6 +29,8 @@ class ByteSource {
   // Of the bytes that Write gives: equal for what is equal and lies in the same way.
   virtual Digest Hash(const Threads& threads) const = 0;
   virtual void Write(void* to) const = 0;
+  // Nothing: they are made when they are written.
+  virtual std::optional<LyingElements> Lying() const { return std::nullopt; }
   // Where those that others have already may take their place.
   virtual std::optional<uint64_t> scope() const { return std::nullopt; }
 };
@@ -46,6 +54,8 @@ class AlignedBytes {
   // Writes those that are not read yet, and leaves them so. False: they are, and nothing is
   // written.
   bool WriteUnread(void* to) const;
+  // Those that are not read yet, for who packs them from there: they stay until graphFinalize.
+  std::optional<LyingElements> Unread() const;
   ~AlignedBytes();
   AlignedBytes(const AlignedBytes&) = delete;
   AlignedBytes& operator=(const AlignedBytes&) = delete;

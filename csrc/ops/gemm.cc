@@ -17,7 +17,7 @@ void CopyFloats(const float* from, size_t count, float* to) {
   constexpr size_t kPiece = 16;
   size_t i = 0;
   for (; i + kPiece <= count; i += kPiece) std::memcpy(to + i, from + i, kPiece * sizeof(float));
-  for (; i < count; ++i) to[i] = from[i];
+  for (; i < count; ++i) std::memcpy(to + i, from + i, sizeof(float));
 }
 
 // A panel of columns of which each lies in one piece, as weights [N, K] do.
@@ -60,7 +60,8 @@ void PackPanels(const MatrixView& b, size_t k, size_t n, size_t first_panel, siz
         if (b.column_stride == 1) {
           CopyFloats(in, columns, out);
         } else {
-          for (size_t j = 0; j < columns; ++j) out[j] = in[j * b.column_stride];
+          for (size_t j = 0; j < columns; ++j)
+            std::memcpy(out + j, in + j * b.column_stride, sizeof(float));
         }
         std::fill(out + columns, out + nr, 0.0f);
       }

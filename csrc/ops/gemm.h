@@ -13,7 +13,8 @@
 
 namespace qnnrt {
 
-// B[k, n] = data[k * row_stride + n * column_stride], as it lies in a tensor.
+// B[k, n] = data[k * row_stride + n * column_stride], as it lies in a tensor, or in the file that
+// it comes from: on any boundary.
 struct MatrixView {
   const float* data;
   size_t row_stride, column_stride;

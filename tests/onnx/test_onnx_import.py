@@ -13,6 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 import qnnrt
 from qnnrt.errors import ModelError, UnsupportedOpError
 from qnnrt.importers import onnx as importer
+from qnnrt.importers.guard import open_file
+from qnnrt.importers.onnx import external
 from qnnrt.importers.onnx.external import _added
 from qnnrt.importers.onnx.reader import read
 from support.onnx.agreement import agree, make, random
@@ -306,6 +308,31 @@ def test_external_data_is_read(tmp_path: Path) -> None:
     model = qnnrt.load(path)
     x = random(2, 300)
     np.testing.assert_allclose(run_in_numpy(model, {"x": x})["y"], x + random(1, 300), rtol=1e-6)
+
+
+def test_a_data_file_is_opened_once_for_tensors_in_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constants = {f"c{i}": random(i, 300) for i in range(6)}
+    nodes = [
+        node("Add", [f"h{i}" if i else "x", f"c{i}"], [f"h{i + 1}" if i < 5 else "y"])
+        for i in range(6)
+    ]
+    proto = make(nodes, {"x": (300,)}, ["y"], constants)
+    path = tmp_path / "model.onnx"
+    onnx.save(proto, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    opened: list[Path] = []
+
+    def counted(file: Path, what: str) -> object:
+        opened.append(file)
+        return open_file(file, what)
+
+    monkeypatch.setattr(external, "open_file", counted)
+    model = importer.load(path)
+    assert [file.name for file in opened] == ["weights.bin"]
+    x = random(9, 300)
+    wanted = x + sum(constants.values())
+    np.testing.assert_allclose(run_in_numpy(model, {"x": x})["y"], wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_only_the_bytes_that_tensors_name_count(tmp_path: Path) -> None:

@@ -272,6 +272,90 @@ def test_a_session_holds_its_weights_once(
     assert kept < after * size
 
 
+@MEASURED
+@pytest.mark.parametrize("form", ["as it is", "transB", "behind a Transpose"])
+def test_a_matrix_is_packed_from_where_the_file_has_it(form: str, tmp_path: Path) -> None:
+    """The file in the page cache and what a product reads: no copy between the two."""
+    sizes = {}
+    for name, width in (("small", 64), ("large", 3072)):
+        w = np.random.default_rng(5).standard_normal((width, width)).astype(np.float32)
+        if form == "behind a Transpose":
+            nodes = [
+                helper.make_node("Transpose", ["w"], ["t"], perm=[1, 0]),
+                helper.make_node("MatMul", ["x", "t"], ["y"]),
+            ]
+        else:
+            nodes = [helper.make_node("Gemm", ["x", "w"], ["y"], transB=int(form == "transB"))]
+        graph = helper.make_graph(
+            nodes,
+            "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, width])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, width])],
+            [numpy_helper.from_array(w, "w")],
+        )
+        path = tmp_path / f"{name}.onnx"
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+        sizes[name] = path.stat().st_size
+    x = np.random.default_rng(6).standard_normal((4, width)).astype(np.float32)
+    wanted = x.astype(np.float64) @ (w if form == "as it is" else w.T)
+    with qnnrt.Session(path) as session:
+        y = session.run({"x": x})["y"]
+    np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-5 * np.abs(wanted).max())
+    script = tmp_path / "load.py"
+    script.write_text(_LOAD)
+    done = run_script(
+        script, tmp_path / "small.onnx", tmp_path / "large.onnx", "float32", PYTHONPATH=PATHS
+    )
+    peak, kept = json.loads(done.stdout.splitlines()[-1])
+    assert peak < 2.3 * sizes["large"], peak / sizes["large"]
+    assert kept < 1.3 * sizes["large"]
+
+
+_AGAIN = """
+import json, sys
+from pathlib import Path
+import qnnrt
+
+def held(name):
+    return int(Path("/proc/self/status").read_text().split(name + ":")[1].split()[0]) * 1024
+
+first = qnnrt.Session(sys.argv[1])
+first.run()
+before = held("VmRSS")
+Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
+second = qnnrt.Session(sys.argv[1])
+print(json.dumps(held("VmHWM") - before))
+"""
+
+
+@MEASURED
+@pytest.mark.parametrize("op", ["Conv", "GRU"])
+def test_what_is_packed_already_is_not_copied(op: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    if op == "Conv":
+        shapes, x, y = [(768, 768, 3, 3)], [1, 768, 8, 8], [1, 768, 8, 8]
+        made = helper.make_node("Conv", ["x", "w0"], ["y"], pads=[1, 1, 1, 1])
+    else:
+        shapes, x, y = [(1, 3072, 1024), (1, 3072, 1024)], [4, 1, 1024], [4, 1, 1, 1024]
+        made = helper.make_node("GRU", ["x", "w0", "w1"], ["y"], hidden_size=1024)
+    weights = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    graph = helper.make_graph(
+        [made],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, y)],
+        [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights)],
+    )
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    script = tmp_path / "again.py"
+    script.write_text(_AGAIN)
+    done = run_script(script, path, PYTHONPATH=PATHS)
+    peak = json.loads(done.stdout.splitlines()[-1])
+    # The pages of the file, which are read for what they are.
+    assert peak < 1.4 * path.stat().st_size, peak / path.stat().st_size
+
+
 # ---- protobuf's messages, taken apart
 
 

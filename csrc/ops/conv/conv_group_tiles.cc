@@ -94,7 +94,6 @@ class ConvGroupTiles final : public Kernel {
   }
 
   Status Pack(const Tensor& weights, const KernelOptions& options) {
-    const uint16_t* from = weights.data_as<uint16_t>();
     const size_t cout = static_cast<size_t>(g_.cout), taps = static_cast<size_t>(g_.taps());
     const size_t depth = static_cast<size_t>(g_.cin_per_group());
     const size_t columns = static_cast<size_t>(g_.cout_per_group());
@@ -103,6 +102,7 @@ class ConvGroupTiles final : public Kernel {
       const std::shared_ptr<AlignedBytes> one =
           AlignedBytes::Make(wide * kTileColumns * sizeof(uint16_t));
       if (!one) return OutOfMemory();
+      const uint16_t* from = weights.data_as<uint16_t>();
       uint16_t* square = static_cast<uint16_t*>(one->data());
       uint16_t* packed = static_cast<uint16_t*>(to);
       for (size_t b = 0; b < BlocksOf(g_); ++b) {

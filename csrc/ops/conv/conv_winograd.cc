@@ -81,9 +81,9 @@ class ConvWinograd final : public Kernel {
   // U = G g G^T with G = [1 0 0; 1/2 1/2 1/2; 1/2 -1/2 1/2; 0 0 1], rounded once, each weight on
   // its way to its place in the panels.
   Status Pack(const Tensor& weights, const KernelOptions& options) {
-    const float* from = weights.data_as<float>();
     const size_t groups = static_cast<size_t>(g_.group);
     const auto fill = [&](void* to) {
+      const float* from = weights.data_as<float>();
       constexpr size_t kRows = 16;  // of a panel at a time
       const size_t blocks = (depth_ + kRows - 1) / kRows;
       const size_t grain = std::max<size_t>(1, 4096 / (kRows * columns_));

@@ -112,9 +112,10 @@ class MatMul final : public Kernel {
       kernel->b_matrices_ = g.k * g.n == 0 ? 0 : b.elements() / (g.k * g.n);
       const size_t floats = kernel->packed_floats_;
       const auto pack = [&](void* to) {
+        const MatrixView first = kernel->Constant(b);
         for (size_t i = 0; i < kernel->b_matrices_; ++i) {
-          PackAll(kernel->View(b.data_as<float>() + i * g.k * g.n), g.k, g.n,
-                  static_cast<float*>(to) + i * floats, Threads(1));
+          PackAll({first.data + i * g.k * g.n, first.row_stride, first.column_stride}, g.k, g.n,
+                  static_cast<float*>(to) + i * floats, Threads(options.threads));
         }
         return Status::Ok();
       };
@@ -166,6 +167,21 @@ class MatMul final : public Kernel {
 
   MatrixView View(const float* b) const {
     return g_.transpose_b ? MatrixView{b, 1, g_.k} : MatrixView{b, g_.n, 1};
+  }
+
+  // The first matrix of weights. They are packed from where they lie, without a copy before.
+  MatrixView Constant(const Tensor& b) const {
+    const std::optional<LyingElements> unread = b.data->Unread();
+    if (!unread) return View(b.data_as<float>());
+    const float* data = reinterpret_cast<const float*>(unread->data);
+    if (unread->strides.empty()) return View(data);
+    if (b_matrices_ != 1) return View(b.data_as<float>());
+    const auto floats = [&](size_t from_end) {
+      return static_cast<size_t>(unread->strides.end()[-1 - static_cast<ptrdiff_t>(from_end)]) /
+             sizeof(float);
+    };
+    return g_.transpose_b ? MatrixView{data, floats(0), floats(1)}
+                          : MatrixView{data, floats(1), floats(0)};
   }
 
   void One(const ExecArgs& args, size_t batch, size_t slot, const Threads& threads) const {

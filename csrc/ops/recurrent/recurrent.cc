@@ -66,21 +66,25 @@ GateWeights::Form GateWeights::FormOf(const KernelOptions& options) const {
 }
 
 Status GateWeights::Prepare(const Node& node, const KernelOptions& options) {
-  std::vector<const float*> gates;
   for (size_t i : inputs_) {
     if (!node.inputs[i]->is_static()) return Status::Ok();
-    gates.push_back(node.inputs[i]->data_as<float>());
   }
   form_ = FormOf(options);
   const auto pack = [&](void* packed) -> Status {
     if (form_ == kFloats && units_ % Simd().columns == 0) {  // the panels of each gate
       float* panels = static_cast<float*>(packed);
-      for (const float* gate : gates) {
-        PackAll({gate, 1, k_}, k_, units_, panels, Threads(1));
+      for (size_t i : inputs_) {
+        const std::optional<LyingElements> unread = node.inputs[i]->data->Unread();
+        const float* gate = unread && unread->strides.empty()
+                                ? reinterpret_cast<const float*>(unread->data)
+                                : node.inputs[i]->data_as<float>();
+        PackAll({gate, 1, k_}, k_, units_, panels, Threads(options.threads));
         panels += PackedFloats(k_, units_);
       }
       return Status::Ok();
     }
+    std::vector<const float*> gates;
+    for (size_t i : inputs_) gates.push_back(node.inputs[i]->data_as<float>());
     auto stacked = AlignedBytes::Make(n_ * k_ * sizeof(float));
     if (!stacked) return OutOfMemory();
     float* rows = static_cast<float*>(stacked->data());

@@ -6,8 +6,10 @@ import math
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import onnx
@@ -37,6 +39,35 @@ class Beside:
     mapped: list[MappedFile] = field(default_factory=list)
 
 
+class _Latest:
+    """The data file that the tensor before this one names."""
+
+    location: str | None = None
+    file: Path
+    _data: BinaryIO | None = None
+
+    def find(self, model: Path, location: str, name: str) -> None:
+        self.close()
+        file = beside(model, location)
+        if file is None:
+            raise ModelError(
+                f"{name}: its data file {shortened(repr(location))} is not below the model's folder"
+            )
+        if not _exists(file):
+            raise ModelError(f"{name_of(file)} is missing: it holds the data of {name}")
+        self.file, self.location = file, location
+
+    def opened(self, name: str) -> BinaryIO:
+        if self._data is None:
+            self._data = open_file(self.file, f"the data of {name}")
+        return self._data
+
+    def close(self) -> None:
+        if self._data is not None:
+            self._data.close()
+        self._data = self.location = None
+
+
 def load_external(
     tensors: Iterable[onnx.TensorProto], first: int, where: str, model: Path | None
 ) -> Beside:
@@ -45,6 +76,17 @@ def load_external(
 
     A data file is a regular file in the folder of the file `model` or below it, links followed.
     """
+    with closing(_Latest()) as latest:
+        return _load(tensors, first, where, model, latest)
+
+
+def _load(
+    tensors: Iterable[onnx.TensorProto],
+    first: int,
+    where: str,
+    model: Path | None,
+    latest: _Latest,
+) -> Beside:
     found = Beside()
     files: dict[Path, MappedFile] = {}
     named: dict[Path, list[tuple[int, int]]] = {}  # parts of files, in order, apart from each other
@@ -62,13 +104,8 @@ def load_external(
                 f"{name} is stored in {shortened(repr(location))} beside the model; "
                 "load the model by its path, or call onnx.load_external_data_for_model first"
             )
-        file = beside(model, location)
-        if file is None:
-            raise ModelError(
-                f"{name}: its data file {shortened(repr(location))} is not below the model's folder"
-            )
-        if not _exists(file):
-            raise ModelError(f"{name_of(file)} is missing: it holds the data of {name}")
+        if location != latest.location:  # most models have one file for all tensors
+            latest.find(model, location, name)
         offset = _number(keys, "offset", 0, name)
         wanted = _bytes_of(tensor, name)
         length = _number(keys, "length", wanted, name)
@@ -77,25 +114,25 @@ def load_external(
                 f"{name}: its data is said to have {length} bytes; its type and shape make {wanted}"
             )
         total += length
-        with open_file(file, f"the data of {name}") as data:
-            size = os.fstat(data.fileno()).st_size
-            if offset + length > size:
-                raise ModelError(
-                    f"{file} has {size} bytes: the {length} bytes of {name} at {offset} lie "
-                    "outside of it"
-                )
-            found.distinct += _added(named.setdefault(file, []), offset, offset + length)
-            if total > _SHARED * found.distinct:
-                raise ModelError(
-                    f"{name}: the tensors up to it read {total} bytes out of {found.distinct} of "
-                    f"the data files, more than {_SHARED} times as much"
-                )
-            if index < first and length >= wire.LEAST:
-                if file not in files:
-                    files[file] = MappedFile(data, name_of(file))
-                found.apart[index] = files[file].view[offset : offset + length]
-            else:
-                tensor.raw_data = _read(data.fileno(), offset, length, name)
+        file, data = latest.file, latest.opened(name)
+        size = os.fstat(data.fileno()).st_size
+        if offset + length > size:
+            raise ModelError(
+                f"{file} has {size} bytes: the {length} bytes of {name} at {offset} lie "
+                "outside of it"
+            )
+        found.distinct += _added(named.setdefault(file, []), offset, offset + length)
+        if total > _SHARED * found.distinct:
+            raise ModelError(
+                f"{name}: the tensors up to it read {total} bytes out of {found.distinct} of "
+                f"the data files, more than {_SHARED} times as much"
+            )
+        if index < first and length >= wire.LEAST:
+            if file not in files:
+                files[file] = MappedFile(data, name_of(file))
+            found.apart[index] = files[file].view[offset : offset + length]
+        else:
+            tensor.raw_data = _read(data.fileno(), offset, length, name)
         tensor.data_location = onnx.TensorProto.DEFAULT
         del tensor.external_data[:]
     found.mapped += files.values()
