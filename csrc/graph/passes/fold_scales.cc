@@ -1,6 +1,7 @@
 // y = x * scale + shift with one static pair a channel, in whichever op it is written
 // (OpDef::linear), goes into the weights and bias of the convolution or matrix product before it
-// (OpDef::weights_axis), or merges with a Batchnorm before it.
+// (OpDef::weights_axis), or of those whose channels are concatenated before it, or merges with a
+// Batchnorm before it.
 #include <optional>
 
 #include "abi/qnn_errors.h"
@@ -28,6 +29,39 @@ Status MergeBatchnorm(NodeGraph* graph, Node* node, const Affine& first, const A
   return Status::Ok();
 }
 
+bool Foldable(const Node& producer, uint32_t channels) {
+  if (producer.outputs.size() != 1) return false;
+  if (ChannelStride(producer, channels) != 0 && HasPlainBias(producer)) return true;
+  size_t unused;
+  return producer.type == QNN_OP_BATCHNORM && AsAffine(producer, &unused).has_value();
+}
+
+Status FoldInto(NodeGraph* graph, Node* producer, const Affine& map, const Threads& threads) {
+  const uint64_t stride = ChannelStride(*producer, static_cast<uint32_t>(map.scale.size()));
+  if (stride != 0 && HasPlainBias(*producer))
+    return ScaleWeights(graph, producer, map, stride, threads);
+  size_t unused;
+  return MergeBatchnorm(graph, producer, *AsAffine(*producer, &unused), map);
+}
+
+// Which nodes make the channels that a Concat puts beside each other; none: not all can be folded.
+std::vector<Node*> FoldableParts(NodeGraph* graph, const Node& concat) {
+  const int64_t rank = static_cast<int64_t>(concat.outputs[0]->shape.size());
+  std::vector<Node*> parts;
+  if (concat.type != QNN_OP_CONCAT || !concat.post_ops.empty() || concat.package_op != nullptr ||
+      concat.Int("axis") != rank - 1) {
+    return parts;
+  }
+  for (const Tensor* t : concat.inputs) {
+    Node* part = graph->IsPrivate(t) ? &graph->nodes[graph->Producer(t)] : nullptr;
+    if (part == nullptr || t->dtype != concat.outputs[0]->dtype ||
+        !Foldable(*part, t->shape.back()))
+      return {};
+    parts.push_back(part);
+  }
+  return parts;
+}
+
 }  // namespace
 
 Status FoldScales(NodeGraph* graph, const Threads& threads, int* changes) {
@@ -44,17 +78,20 @@ Status FoldScales(NodeGraph* graph, const Threads& threads, int* changes) {
         x->dtype != node.outputs[0]->dtype) {
       continue;
     }
-    uint32_t channels = static_cast<uint32_t>(map->scale.size());
-    uint64_t stride = ChannelStride(producer, channels);
-    if (stride != 0 && HasPlainBias(producer)) {
-      QNNRT_RETURN_IF_ERROR(ScaleWeights(graph, &producer, *map, stride, threads));
-    } else if (producer.type == QNN_OP_BATCHNORM) {
-      size_t unused;
-      std::optional<Affine> before = AsAffine(producer, &unused);
-      if (!before) continue;
-      QNNRT_RETURN_IF_ERROR(MergeBatchnorm(graph, &producer, *before, *map));
+    if (Foldable(producer, static_cast<uint32_t>(map->scale.size()))) {
+      QNNRT_RETURN_IF_ERROR(FoldInto(graph, &producer, *map, threads));
     } else {
-      continue;
+      const std::vector<Node*> parts = FoldableParts(graph, producer);
+      if (parts.empty()) continue;
+      ptrdiff_t from = 0;
+      for (Node* part : parts) {
+        const ptrdiff_t end = from + static_cast<ptrdiff_t>(part->outputs[0]->shape.back());
+        const auto cut = [&](const std::vector<float>& of) {
+          return std::vector<float>(of.begin() + from, of.begin() + end);
+        };
+        QNNRT_RETURN_IF_ERROR(FoldInto(graph, part, {cut(map->scale), cut(map->shift)}, threads));
+        from = end;
+      }
     }
     // The producer takes over the node's output; the node goes.
     producer.outputs[0] = node.outputs[0];
