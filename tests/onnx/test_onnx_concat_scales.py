@@ -61,3 +61,13 @@ def test_what_another_node_reads_stays_as_it_is() -> None:
     steps, found, expected = outcome(g, joined(g, seen=True))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
     assert [s for s in steps if s[0] == "Batchnorm"]
+
+
+def test_an_activation_behind_another_shape_goes_to_the_convolution() -> None:
+    g = GraphMaker(1)
+    y = g("Conv", "x", g.weight(8, 1, 3, 3), kernel_shape=[3, 3], pads=[1] * 4, group=8)
+    y = g("Transpose", g("Reshape", y, g.const([1, 8, 63])), perm=[0, 2, 1])  # pixels, as tokens
+    y = g("Mul", y, g("Sigmoid", y))
+    steps, found, expected = outcome(g, g("MatMul", y, g.weight(8, 20)))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    assert ["DepthWiseConv2d", "Swish"] in steps, steps

@@ -43,25 +43,27 @@ bool OnlyActivations(const Node& node) {
                      [](const PostOp& op) { return op.kind == PostOp::Kind::kActivation; });
 }
 
-// An activation of tensors that lie beside each other goes to the nodes that make them, where all
-// take it.
-bool FuseBeforeConcat(NodeGraph* graph, Node* node, const PostOp& op) {
+// An activation of tensors that lie beside each other, or of one in another shape, goes to the
+// nodes that make them, where all take it.
+bool FuseBeforeMove(NodeGraph* graph, Node* node, const PostOp& op) {
   const Tensor* x = node->inputs[0];
   if (op.kind != PostOp::Kind::kActivation || !IsFloat(x->dtype) || !graph->IsPrivate(x) ||
       x->shape != node->outputs[0]->shape || x->dtype != node->outputs[0]->dtype) {
     return false;
   }
-  Node& concat = graph->nodes[graph->Producer(x)];
-  if (concat.type != QNN_OP_CONCAT || concat.package_op != nullptr || !concat.post_ops.empty())
-    return false;
+  Node& move = graph->nodes[graph->Producer(x)];
+  const bool joins = move.type == QNN_OP_CONCAT && move.post_ops.empty();
+  if (move.package_op != nullptr || (!joins && !IsReshape(move))) return false;
+  std::vector<const Tensor*> moved = move.inputs;
+  if (!joins) moved.resize(1);
   std::vector<Node*> parts;
-  for (const Tensor* t : concat.inputs) {
+  for (const Tensor* t : moved) {
     parts.push_back(Fusable(graph, t, t, op));
     if (parts.back() == nullptr || t->dtype != x->dtype) return false;
   }
   for (Node* part : parts) part->post_ops.push_back(op);
-  concat.outputs[0] = node->outputs[0];
-  graph->Absorbed(x, static_cast<size_t>(&concat - graph->nodes.data()));
+  move.outputs[0] = node->outputs[0];
+  graph->Absorbed(x, static_cast<size_t>(&move - graph->nodes.data()));
   return true;
 }
 
@@ -80,7 +82,7 @@ Status FuseActivations(NodeGraph* graph, int* changes) {
     if (std::optional<PostOp> activation = AsFusable(node)) {
       op = *activation;
       producer = Fusable(graph, node.inputs[0], node.outputs[0], op);
-      if (producer == nullptr && FuseBeforeConcat(graph, &node, op)) {
+      if (producer == nullptr && FuseBeforeMove(graph, &node, op)) {
         node = Node{};
         dead[i] = true;
         ++*changes;
