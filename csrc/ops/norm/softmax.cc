@@ -128,6 +128,9 @@ class SoftmaxKernel final : public Kernel {
     if (g_.n == 0) return {};
     if (g_.inner == 1) {
       RunRows(args);
+    } else if (!narrow_ && g_.inner < kLeastColumns && g_.n >= kLeastColumns &&
+               g_.n * g_.inner <= kConverted) {
+      RunFewColumns(args);
     } else {
       RunColumns(args);
     }
@@ -149,6 +152,27 @@ class SoftmaxKernel final : public Kernel {
             out_.Store(out, args.out[0], at, rows * n);
           }
         });
+  }
+
+  // Of fewer columns than a vector has room for, as rows: those of heads that lie side by side.
+  void RunFewColumns(const ExecArgs& args) const {
+    const size_t n = g_.n, inner = g_.inner, block = n * inner;
+    args.threads.For(g_.outer, std::max<size_t>(1, kGrainElements / block),
+                     [&](size_t begin, size_t end) {
+                       alignas(64) float rows[kConverted];
+                       for (size_t u = begin; u < end; ++u) {
+                         const float* in = static_cast<const float*>(args.in[0]) + u * block;
+                         float* out = static_cast<float*>(args.out[0]) + u * block;
+                         for (size_t i = 0; i < n; ++i) {
+                           for (size_t k = 0; k < inner; ++k) rows[k * n + i] = in[i * inner + k];
+                         }
+                         for (size_t k = 0; k < inner; ++k)
+                           row_(rows + k * n, rows + k * n, n, beta_);
+                         for (size_t i = 0; i < n; ++i) {
+                           for (size_t k = 0; k < inner; ++k) out[i * inner + k] = rows[k * n + i];
+                         }
+                       }
+                     });
   }
 
   void RunColumns(const ExecArgs& args) const {
