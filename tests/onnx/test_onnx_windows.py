@@ -70,11 +70,11 @@ CASES: dict[str, Case] = {
     "residual line": (
         [
             node("Conv", ["a", "w"], ["b"], pads=[1, 1]),
-            node("Conv", ["a", "w1"], ["c"]),
+            node("Conv", ["a", "w1"], ["c"], pads=[2, 2], dilations=[2]),
             node("Add", ["b", "c"], ["d"]),
             node("Relu", ["d"], ["z"]),
         ],
-        [*LINE, values("w1", 8, 6, 1)], [1, 4, 20],
+        [*LINE, values("w1", 8, 6, 3)], [1, 4, 20],
         ["Transpose", "Conv2d", "Conv2d", "Conv2d", "Conv2d", "Transpose"],
     ),
     "padded image": (
@@ -149,7 +149,7 @@ CASES: dict[str, Case] = {
         [
             node("Pad", ["a", "pads"], ["b"]),
             node("Conv", ["b", "w"], ["c"]),
-            node("Conv", ["b", "w1"], ["d"]),
+            node("Conv", ["b", "w1"], ["d"], pads=[1, 1, 1, 1], dilations=[2, 2]),
             node("Add", ["c", "d"], ["z"]),
         ],
         [*IMAGE, values("w1", 8, 6, 3, 3), ints("pads", 0, 0, 1, 1, 0, 0, 1, 1)],

@@ -107,6 +107,26 @@ def test_gather_and_scatter_nd(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("places", ["a slice", "twice", "backwards", "alone"])
+def test_places_that_are_known_beside_each_other(places: str, dtype: str) -> None:
+    shape = (3, 40, 30, 2)
+    x = values(shape, dtype)
+    slices = {
+        "a slice": [np.r_[0:3], np.r_[1:40], np.r_[1:30]],
+        "twice": [np.r_[1, 1], np.r_[0:40], np.r_[5:30]],
+        "backwards": [np.r_[2, 0], np.r_[30:10:-1], np.r_[-20:0]],
+        "alone": [np.r_[0:3], np.r_[0:40], np.r_[0:30:2]],
+    }[places]
+    i = np.stack(np.meshgrid(*slices, indexing="ij"), -1).astype(np.int32)
+    updates = values((*i.shape[:-1], 2), dtype, 3)
+    for reduction in range(1 if dtype == "bool" else 3):
+        params = {"reduction": reduction}
+        expected = reference.of("ScatterNd", [x, i, updates], params)
+        (got,) = run_op("ScatterNd", [x, i, updates], [shape], params, static=(1,))
+        np.testing.assert_allclose(got, expected, rtol=1e-2 if dtype == "float16" else 0)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
 def test_one_hot(dtype: str) -> None:
     for index in INDICES:
         for shape in [(4,), (2, 3)]:

@@ -1,69 +1,15 @@
 // y = x * scale + shift with one static pair a channel, in whichever op it is written
 // (OpDef::linear), goes into the weights and bias of the convolution or matrix product before it
-// (OpDef::weights_axis), or merges with a Batchnorm before it.
+// (OpDef::weights_axis), or of those whose channels are concatenated before it, or merges with a
+// Batchnorm before it.
 #include <optional>
 
 #include "abi/qnn_errors.h"
 #include "abi/qnn_op_names.h"
 #include "graph/passes/scaled_product.h"
-#include "ops/rules.h"
 
 namespace qnnrt {
 namespace {
-
-// A static operand that is one number, or one number for each of the last axis.
-std::optional<std::vector<float>> PerChannel(const Tensor* tensor, uint32_t channels) {
-  if (!IsStaticFloat(tensor)) return std::nullopt;
-  uint64_t count = tensor->elements();
-  if (count != 1 && count != channels) return std::nullopt;
-  if (count == channels && channels != 1 &&
-      (tensor->shape.empty() || tensor->shape.back() != channels)) {
-    return std::nullopt;
-  }
-  std::vector<float> values = StaticFloats(*tensor);
-  if (values.size() == 1) values.assign(channels, values[0]);
-  return values;
-}
-
-// The node as an affine map of one input: which input, and the map. Nothing when it is not one.
-std::optional<Affine> AsAffine(const Node& node, size_t* input) {
-  if (node.outputs.empty() || node.outputs[0] == nullptr || node.outputs[0]->shape.empty() ||
-      !node.post_ops.empty()) {
-    return std::nullopt;
-  }
-  uint32_t channels = node.outputs[0]->shape.back();
-  const OpDef* def = FindOp(node.type);
-  if (def == nullptr || def->linear == OpDef::kNotLinear) return std::nullopt;
-  Affine map;
-  *input = 0;
-  if (def->linear == OpDef::kMultiplyAdd) {
-    auto scale = PerChannel(node.inputs[1], channels);
-    if (!scale) return std::nullopt;
-    map.scale = *scale;
-    map.shift.assign(channels, 0.0f);
-    if (node.HasInput(2)) {
-      auto shift = PerChannel(node.inputs[2], channels);
-      if (!shift) return std::nullopt;
-      map.shift = *shift;
-    }
-    return map;
-  }
-  const bool subtract = def->linear == OpDef::kSubtract;
-  size_t constant = IsStaticFloat(node.inputs[1]) ? 1 : 0;
-  if (subtract && constant == 0) return std::nullopt;
-  *input = 1 - constant;
-  if (node.inputs[*input]->shape != node.outputs[0]->shape) return std::nullopt;
-  auto values = PerChannel(node.inputs[constant], channels);
-  if (!values) return std::nullopt;
-  map.scale.assign(channels, 1.0f);
-  map.shift.assign(channels, 0.0f);
-  if (def->linear == OpDef::kMultiply) {
-    map.scale = *values;
-  } else {
-    for (uint32_t c = 0; c < channels; ++c) map.shift[c] = subtract ? -(*values)[c] : (*values)[c];
-  }
-  return map;
-}
 
 Status MergeBatchnorm(NodeGraph* graph, Node* node, const Affine& first, const Affine& second) {
   size_t channels = first.scale.size();
@@ -83,6 +29,39 @@ Status MergeBatchnorm(NodeGraph* graph, Node* node, const Affine& first, const A
   return Status::Ok();
 }
 
+bool Foldable(const Node& producer, uint32_t channels) {
+  if (producer.outputs.size() != 1) return false;
+  if (ChannelStride(producer, channels) != 0 && HasPlainBias(producer)) return true;
+  size_t unused;
+  return producer.type == QNN_OP_BATCHNORM && AsAffine(producer, &unused).has_value();
+}
+
+Status FoldInto(NodeGraph* graph, Node* producer, const Affine& map, const Threads& threads) {
+  const uint64_t stride = ChannelStride(*producer, static_cast<uint32_t>(map.scale.size()));
+  if (stride != 0 && HasPlainBias(*producer))
+    return ScaleWeights(graph, producer, map, stride, threads);
+  size_t unused;
+  return MergeBatchnorm(graph, producer, *AsAffine(*producer, &unused), map);
+}
+
+// Which nodes make the channels that a Concat puts beside each other; none: not all can be folded.
+std::vector<Node*> FoldableParts(NodeGraph* graph, const Node& concat) {
+  const int64_t rank = static_cast<int64_t>(concat.outputs[0]->shape.size());
+  std::vector<Node*> parts;
+  if (concat.type != QNN_OP_CONCAT || !concat.post_ops.empty() || concat.package_op != nullptr ||
+      concat.Int("axis") != rank - 1) {
+    return parts;
+  }
+  for (const Tensor* t : concat.inputs) {
+    Node* part = graph->IsPrivate(t) ? &graph->nodes[graph->Producer(t)] : nullptr;
+    if (part == nullptr || t->dtype != concat.outputs[0]->dtype ||
+        !Foldable(*part, t->shape.back()))
+      return {};
+    parts.push_back(part);
+  }
+  return parts;
+}
+
 }  // namespace
 
 Status FoldScales(NodeGraph* graph, const Threads& threads, int* changes) {
@@ -99,17 +78,20 @@ Status FoldScales(NodeGraph* graph, const Threads& threads, int* changes) {
         x->dtype != node.outputs[0]->dtype) {
       continue;
     }
-    uint32_t channels = static_cast<uint32_t>(map->scale.size());
-    uint64_t stride = ChannelStride(producer, channels);
-    if (stride != 0 && HasPlainBias(producer)) {
-      QNNRT_RETURN_IF_ERROR(ScaleWeights(graph, &producer, *map, stride, threads));
-    } else if (producer.type == QNN_OP_BATCHNORM) {
-      size_t unused;
-      std::optional<Affine> before = AsAffine(producer, &unused);
-      if (!before) continue;
-      QNNRT_RETURN_IF_ERROR(MergeBatchnorm(graph, &producer, *before, *map));
+    if (Foldable(producer, static_cast<uint32_t>(map->scale.size()))) {
+      QNNRT_RETURN_IF_ERROR(FoldInto(graph, &producer, *map, threads));
     } else {
-      continue;
+      const std::vector<Node*> parts = FoldableParts(graph, producer);
+      if (parts.empty()) continue;
+      ptrdiff_t from = 0;
+      for (Node* part : parts) {
+        const ptrdiff_t end = from + static_cast<ptrdiff_t>(part->outputs[0]->shape.back());
+        const auto cut = [&](const std::vector<float>& of) {
+          return std::vector<float>(of.begin() + from, of.begin() + end);
+        };
+        QNNRT_RETURN_IF_ERROR(FoldInto(graph, part, {cut(map->scale), cut(map->shift)}, threads));
+        from = end;
+      }
     }
     // The producer takes over the node's output; the node goes.
     producer.outputs[0] = node.outputs[0];

@@ -43,6 +43,30 @@ bool OnlyActivations(const Node& node) {
                      [](const PostOp& op) { return op.kind == PostOp::Kind::kActivation; });
 }
 
+// An activation of tensors that lie beside each other, or of one in another shape, goes to the
+// nodes that make them, where all take it.
+bool FuseBeforeMove(NodeGraph* graph, Node* node, const PostOp& op) {
+  const Tensor* x = node->inputs[0];
+  if (op.kind != PostOp::Kind::kActivation || !IsFloat(x->dtype) || !graph->IsPrivate(x) ||
+      x->shape != node->outputs[0]->shape || x->dtype != node->outputs[0]->dtype) {
+    return false;
+  }
+  Node& move = graph->nodes[graph->Producer(x)];
+  const bool joins = move.type == QNN_OP_CONCAT && move.post_ops.empty();
+  if (move.package_op != nullptr || (!joins && !IsReshape(move))) return false;
+  std::vector<const Tensor*> moved = move.inputs;
+  if (!joins) moved.resize(1);
+  std::vector<Node*> parts;
+  for (const Tensor* t : moved) {
+    parts.push_back(Fusable(graph, t, t, op));
+    if (parts.back() == nullptr || t->dtype != x->dtype) return false;
+  }
+  for (Node* part : parts) part->post_ops.push_back(op);
+  move.outputs[0] = node->outputs[0];
+  graph->Absorbed(x, static_cast<size_t>(&move - graph->nodes.data()));
+  return true;
+}
+
 // Heavy producers hide the read of the residual best, so they are asked before other ones.
 bool IsHeavy(const Node& node) { return FindOp(node.type)->sums_products(); }
 
@@ -58,6 +82,12 @@ Status FuseActivations(NodeGraph* graph, int* changes) {
     if (std::optional<PostOp> activation = AsFusable(node)) {
       op = *activation;
       producer = Fusable(graph, node.inputs[0], node.outputs[0], op);
+      if (producer == nullptr && FuseBeforeMove(graph, &node, op)) {
+        node = Node{};
+        dead[i] = true;
+        ++*changes;
+        continue;
+      }
     } else if (node.type == QNN_OP_ELEMENT_WISE_ADD && OnlyActivations(node) &&
                node.inputs[0] != node.inputs[1] && node.inputs[0]->shape == node.inputs[1]->shape) {
       op.kind = PostOp::Kind::kAdd;

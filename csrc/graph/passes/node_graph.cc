@@ -197,6 +197,10 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
       run(kPortable, "fit windows", [&](int* n) { return FitWindows(graph, n); }));
   QNNRT_RETURN_IF_ERROR(
       run(kPortable, "fold scales", [&](int* n) { return FoldScales(graph, threads, n); }));
+  // Weights that are rounded further have no digits for a tensor's own one beside them.
+  const bool skips = level == PassLevel::kAll && floats.type == QNN_DATATYPE_FLOAT_32;
+  QNNRT_RETURN_IF_ERROR(run(kPortable, "merge branches",
+                            [&](int* n) { return MergeBranches(graph, threads, skips, n); }));
   QNNRT_RETURN_IF_ERROR(
       run(PassLevel::kAll, "split products", [&](int* n) { return SplitProducts(graph, n); }));
   // Behind the products that were split, too.

@@ -131,6 +131,9 @@ Status FitWindows(NodeGraph* graph,
                   int* changes);  // of convolutions, to pads before and slices behind them
 Status FoldScales(NodeGraph* graph, const Threads& threads,
                   int* changes);  // batchnorm, per-channel multiply and add, into weights
+Status MergeBranches(NodeGraph* graph, const Threads& threads, bool skips,
+                     int* changes);  // sums of convolutions of one tensor, into one; `skips`: and
+                                     // of the tensor itself
 Status SplitProducts(NodeGraph* graph, int* changes);  // of which parts are taken
 Status FuseAttention(NodeGraph* graph, const FloatStorage& floats,
                      int* changes);  // product, softmax, product

@@ -124,4 +124,61 @@ Status ScaleWeights(NodeGraph* graph, Node* node, const Affine& map, uint64_t st
   return Status::Ok();
 }
 
+namespace {
+
+// A static operand that is one number, or one number for each of the last axis.
+std::optional<std::vector<float>> PerChannel(const Tensor* tensor, uint32_t channels) {
+  if (!IsStaticFloat(tensor)) return std::nullopt;
+  uint64_t count = tensor->elements();
+  if (count != 1 && count != channels) return std::nullopt;
+  if (count == channels && channels != 1 &&
+      (tensor->shape.empty() || tensor->shape.back() != channels)) {
+    return std::nullopt;
+  }
+  std::vector<float> values = StaticFloats(*tensor);
+  if (values.size() == 1) values.assign(channels, values[0]);
+  return values;
+}
+
+}  // namespace
+
+std::optional<Affine> AsAffine(const Node& node, size_t* input) {
+  if (node.outputs.empty() || node.outputs[0] == nullptr || node.outputs[0]->shape.empty() ||
+      !node.post_ops.empty()) {
+    return std::nullopt;
+  }
+  uint32_t channels = node.outputs[0]->shape.back();
+  const OpDef* def = FindOp(node.type);
+  if (def == nullptr || def->linear == OpDef::kNotLinear) return std::nullopt;
+  Affine map;
+  *input = 0;
+  if (def->linear == OpDef::kMultiplyAdd) {
+    auto scale = PerChannel(node.inputs[1], channels);
+    if (!scale) return std::nullopt;
+    map.scale = *scale;
+    map.shift.assign(channels, 0.0f);
+    if (node.HasInput(2)) {
+      auto shift = PerChannel(node.inputs[2], channels);
+      if (!shift) return std::nullopt;
+      map.shift = *shift;
+    }
+    return map;
+  }
+  const bool subtract = def->linear == OpDef::kSubtract;
+  size_t constant = IsStaticFloat(node.inputs[1]) ? 1 : 0;
+  if (subtract && constant == 0) return std::nullopt;
+  *input = 1 - constant;
+  if (node.inputs[*input]->shape != node.outputs[0]->shape) return std::nullopt;
+  auto values = PerChannel(node.inputs[constant], channels);
+  if (!values) return std::nullopt;
+  map.scale.assign(channels, 1.0f);
+  map.shift.assign(channels, 0.0f);
+  if (def->linear == OpDef::kMultiply) {
+    map.scale = *values;
+  } else {
+    for (uint32_t c = 0; c < channels; ++c) map.shift[c] = subtract ? -(*values)[c] : (*values)[c];
+  }
+  return map;
+}
+
 }  // namespace qnnrt

@@ -1,6 +1,7 @@
 // Products of static weights (OpDef::weights_axis) that take a map of their results.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "graph/passes/node_graph.h"
@@ -10,6 +11,9 @@ namespace qnnrt {
 struct Affine {
   std::vector<float> scale, shift;  // one value a channel
 };
+
+// The node as an affine map of one input: which input, and the map. Nothing when it is not one.
+std::optional<Affine> AsAffine(const Node& node, size_t* input);
 
 // Where a producer keeps its output channels: the stride between two of them in the weights.
 // 0: not foldable.

@@ -226,15 +226,31 @@ class ScatterNdKernel final : public Kernel {
         picks_(Product(node.inputs[1]->shape, 0, node.inputs[1]->shape.size() - 1)),
         elements_(Product(shape_, depth_, shape_.size())),
         chunk_(elements_ * ElementSize(node.inputs[0]->dtype)),
-        bytes_(node.inputs[0]->bytes()) {}
+        bytes_(node.inputs[0]->bytes()) {
+    if (node.inputs[1]->is_static()) FindStretches(node.inputs[1]->data->data());
+  }
 
   Status Run(const ExecArgs& args) override {
     const char* updates = static_cast<const char*>(args.in[2]);
     char* out = static_cast<char*>(args.out[0]);
     if (out != args.in[0]) {
       ParallelCopy(args.threads, out, args.in[0], bytes_);
-    } else {
+    } else if (stretches_.empty()) {
       QNNRT_RETURN_IF_ERROR(CheckIndices(args.in[1]));
+    }
+    if (!stretches_.empty()) {
+      constexpr size_t kGrainBytes = size_t{1} << 16;
+      const size_t mean = std::max<size_t>(1, BytesOf(picks_) / stretches_.size());
+      args.threads.For(stretches_.size(),
+                       ascending_ ? std::max<size_t>(1, kGrainBytes / mean) : stretches_.size(),
+                       [&](size_t begin, size_t end) {
+                         for (size_t i = begin; i < end; ++i) {
+                           const Stretch& stretch = stretches_[i];
+                           combine_(out + BytesOf(stretch.to), updates + BytesOf(stretch.from),
+                                    stretch.count * elements_);
+                         }
+                       });
+      return {};
     }
     for (size_t u = 0; u < picks_; ++u) {
       size_t at = 0;
@@ -252,6 +268,34 @@ class ScatterNdKernel final : public Kernel {
   }
 
  private:
+  // Updates from one on that go to places beside each other.
+  struct Stretch {
+    size_t from, to, count;
+  };
+  // Of places that are known, those that an exporter writes for a slice that is assigned to. None
+  // where most are alone, or one is outside, which each execution has to say.
+  void FindStretches(const void* indices) {
+    constexpr size_t kLeastMean = 4;
+    for (size_t u = 0; u < picks_; ++u) {
+      size_t at = 0;
+      for (size_t d = 0; d < depth_; ++d) {
+        const int64_t index = reader_.At(indices, u * depth_ + d, shape_[d]);
+        if (index < 0) return stretches_.clear();
+        at = at * shape_[d] + static_cast<size_t>(index);
+      }
+      if (!stretches_.empty() && stretches_.back().to + stretches_.back().count == at) {
+        ++stretches_.back().count;
+        continue;
+      }
+      if (!stretches_.empty() && at < stretches_.back().to + stretches_.back().count)
+        ascending_ = false;
+      stretches_.push_back({u, at, 1});
+      if (stretches_.size() > picks_ / kLeastMean + 1) return stretches_.clear();
+    }
+    stretches_.shrink_to_fit();
+  }
+  size_t BytesOf(size_t picks) const { return picks * chunk_; }
+
   // Before anything is overwritten: an execution that fails leaves a state as it was.
   Status CheckIndices(const void* indices) const {
     for (size_t at = 0; at < picks_ * depth_; ++at) {
@@ -266,6 +310,8 @@ class ScatterNdKernel final : public Kernel {
   const Combine combine_;
   const Shape shape_;
   const size_t depth_, picks_, elements_, chunk_, bytes_;
+  std::vector<Stretch> stretches_;
+  bool ascending_ = true;  // no place twice: threads may share them
 };
 
 Status InferScatterNd(const Node& node, std::vector<Shape>* outputs) {

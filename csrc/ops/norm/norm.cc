@@ -113,6 +113,7 @@ struct AxisGeometry {
   // The axes are the last ones in order: every row is `inner` neighbours. Else element (o, i) is at
   // outer_at[o] + inner_at[i].
   bool contiguous = true;
+  size_t columns = 1;  // rows that begin beside each other: the sizes behind the last of the axes
   std::vector<size_t> outer_at, inner_at;
   Shape axes_shape;
 };
@@ -165,6 +166,7 @@ Result<AxisGeometry> ReadAxes(const Node& node, bool with_offsets) {
   for (size_t i = 0; i < inner_axes.size(); ++i) {
     if (inner_axes[i] != rank - inner_axes.size() + i) g.contiguous = false;
   }
+  for (size_t i = rank; i-- > 0 && !taken[i];) g.columns *= shape[i];
   if (!g.contiguous && with_offsets) {
     g.outer_at = Offsets(shape, outer_axes);
     g.inner_at = Offsets(shape, inner_axes);
@@ -202,20 +204,21 @@ class NormAlongAxes final : public Kernel {
   Status Run(const ExecArgs& args) override {
     const float* weight = has_weight_ ? static_cast<const float*>(args.in[1]) : nullptr;
     const float* bias = has_bias_ ? static_cast<const float*>(args.in[2]) : nullptr;
+    if (!g_.contiguous) {
+      RunColumns(args, weight, bias);
+      return Status::Ok();
+    }
     args.threads.For(g_.outer, GrainFor(g_.inner), [&](size_t begin, size_t end) {
       for (size_t row = begin; row < end; ++row) {
         const size_t at = row * g_.inner;
-        if (g_.contiguous && brain_) {
+        if (brain_) {
           BrainRow(static_cast<const uint16_t*>(args.in[0]) + at, weight, bias,
                    static_cast<uint16_t*>(args.out[0]) + at);
-        } else if (g_.contiguous) {
+        } else {
           alignas(64) float buffer[kMostNarrowRow];
           float* out = out_.Place(args.out[0], at, buffer);
           Row(in_.Read(args.in[0], at, g_.inner, buffer), weight, bias, out);
           out_.Store(out, args.out[0], at, g_.inner);
-        } else {
-          ScatteredRow(static_cast<const float*>(args.in[0]) + g_.outer_at[row], weight, bias,
-                       static_cast<float*>(args.out[0]) + g_.outer_at[row]);
         }
       }
     });
@@ -239,19 +242,55 @@ class NormAlongAxes final : public Kernel {
     Simd().brain.normalize(out, in, scale.shift, scale.factor, weight, bias, g_.inner);
   }
 
-  void ScatteredRow(const float* in, const float* weight, const float* bias, float* out) const {
-    double sum = 0, squares = 0;
+  // As many rows beside each other as fill a cache line: each line is read once for all of them.
+  static constexpr size_t kColumns = 16;
+
+  void RunColumns(const ExecArgs& args, const float* weight, const float* bias) const {
+    const size_t chunks = (g_.columns + kColumns - 1) / kColumns;
+    const size_t width = std::min(g_.columns, kColumns);
+    args.threads.For(g_.outer / g_.columns * chunks, GrainFor(g_.inner * width),
+                     [&](size_t begin, size_t end) {
+                       for (size_t task = begin; task < end; ++task) {
+                         const size_t column = task % chunks * kColumns;
+                         const size_t count = std::min(kColumns, g_.columns - column);
+                         const size_t at = g_.outer_at[task / chunks * g_.columns] + column;
+                         const float* in = static_cast<const float*>(args.in[0]) + at;
+                         float* out = static_cast<float*>(args.out[0]) + at;
+                         if (count == kColumns) {  // the compiler makes vectors of it
+                           Columns(in, weight, bias, out, kColumns);
+                         } else {
+                           Columns(in, weight, bias, out, count);
+                         }
+                       }
+                     });
+  }
+
+  [[gnu::always_inline]] void Columns(const float* in, const float* weight, const float* bias,
+                                      float* out, size_t count) const {
+    double mean[kColumns] = {}, squares[kColumns] = {};
     if (g_.kind == AxisNorm::kLayer) {
-      for (size_t at : g_.inner_at) sum += in[at];
+      for (size_t at : g_.inner_at) {
+        for (size_t c = 0; c < count; ++c) mean[c] += in[at + c];
+      }
+      for (size_t c = 0; c < count; ++c) mean[c] /= static_cast<double>(g_.inner);
     }
-    const double mean = sum / static_cast<double>(g_.inner);
-    for (size_t at : g_.inner_at) squares += (in[at] - mean) * (in[at] - mean);
-    const RowScale scale = ScaleOf(g_, static_cast<float>(sum), static_cast<float>(squares));
+    for (size_t at : g_.inner_at) {
+      for (size_t c = 0; c < count; ++c) {
+        squares[c] += (in[at + c] - mean[c]) * (in[at + c] - mean[c]);
+      }
+    }
+    float shift[kColumns] = {}, factor[kColumns] = {};
+    for (size_t c = 0; c < count; ++c) {
+      const double sum = mean[c] * static_cast<double>(g_.inner);
+      const RowScale scale = ScaleOf(g_, static_cast<float>(sum), static_cast<float>(squares[c]));
+      shift[c] = scale.shift;
+      factor[c] = scale.factor;
+    }
     for (size_t i = 0; i < g_.inner; ++i) {
-      float value = (in[g_.inner_at[i]] - scale.shift) * scale.factor;
-      if (weight != nullptr) value *= weight[i];
-      if (bias != nullptr) value += bias[i];
-      out[g_.inner_at[i]] = value;
+      const float w = weight == nullptr ? 1.0f : weight[i];
+      const float b = bias == nullptr ? 0.0f : bias[i];
+      const size_t at = g_.inner_at[i];
+      for (size_t c = 0; c < count; ++c) out[at + c] = (in[at + c] - shift[c]) * factor[c] * w + b;
     }
   }
 
