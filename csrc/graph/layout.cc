@@ -31,6 +31,7 @@ Layout::Layout(const NodeGraph& graph) : graph_(graph) {
   ShareStates();
   ShareParts();
   ShareInPlace();
+  ShareSums();
 }
 
 Place Layout::PlaceOf(const Tensor* tensor) const {
@@ -53,6 +54,7 @@ void Layout::AddItem(const ArenaItem& item, const ArenaUse& use) {
 
 Result<ArenaPlan> Layout::PlanMemory(const std::vector<KernelPtr>& kernels, const ArenaPlan* known,
                                      const ArenaBudget& budget) {
+  PartSums(kernels);
   for (size_t s = 0; s < graph_.nodes.size(); ++s) {
     for (const Tensor* t : graph_.nodes[s].outputs) {
       if (t == nullptr || Root(t) != t || !InArena(t)) continue;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -84,6 +85,11 @@ class Layout {
   bool ComputeIn(const Tensor* value, const Tensor* state);
   const Tensor* Overwritten(size_t index, size_t i);
   void ShareInPlace();
+  // Outputs lie where what a post op adds to them does, where nobody reads that any more and the
+  // kernel adds what is there: then it reads no such input. layout_sums.cc.
+  void ShareSums();
+  std::optional<size_t> OverwritableAddend(size_t index) const;
+  void PartSums(const std::vector<KernelPtr>& kernels);
   // Inputs of a Concat are computed inside of its output, outputs of a Split lie inside of its
   // input, where producers and consumers take them so and the arena needs no more for it:
   // layout_parts.cc.
@@ -104,8 +110,9 @@ class Layout {
   };
 
   const NodeGraph& graph_;
-  std::unordered_map<const Tensor*, Place> root_;                // of those that are not their own
-  std::unordered_map<size_t, std::vector<bool>> in_place_;       // of nodes with parts
+  std::unordered_map<const Tensor*, Place> root_;           // of those that are not their own
+  std::unordered_map<size_t, std::vector<bool>> in_place_;  // of nodes with parts
+  std::unordered_map<size_t, size_t> sums_;  // of nodes that add in place: which input
   std::unordered_map<const Tensor*, std::vector<Use>> touched_;  // of a root: who uses its memory
   std::vector<uint64_t> alive_;                                  // bytes in the arena at each node
   uint64_t most_alive_ = 0;

@@ -53,6 +53,10 @@ bool Layout::NothingToDo(size_t index) const {
 void Layout::Tell(size_t index, Node* node) const {
   node->pitches.clear();
   node->in_place.clear();
+  if (const auto sum = sums_.find(index); sum != sums_.end()) {
+    node->in_place.resize(sum->second + 1);
+    node->in_place.back() = true;
+  }
   if (in_place_.empty()) return;
   if (const auto found = in_place_.find(index); found != in_place_.end())
     node->in_place = found->second;

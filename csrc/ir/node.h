@@ -64,8 +64,9 @@ struct Node {
   std::vector<const Tensor*> inputs;   // an omitted input is null
   std::vector<const Tensor*> outputs;  // likewise
   std::vector<PostOp> post_ops;        // filled by passes only
-  // Filled when the plan is made, for its kernel: ports that OpDef::takes_pitch takes so, and of
-  // OpDef::parts those that lie in the whole already.
+  // Filled when the plan is made, for its kernel: ports that OpDef::takes_pitch takes so, and what
+  // lies in the whole already of OpDef::parts, or may lie in output 0 of what a post op adds: the
+  // kernel adds it in place, or reads it as an input, and it lies elsewhere (Kernel::ReadsInput).
   std::vector<Pitch> pitches{};
   std::vector<bool> in_place{};
   // The op of a node of another package than qti.aisw (ops/package_op.h).

@@ -39,7 +39,8 @@ class Kernel {
   virtual Status Run(const ExecArgs& args) = 0;
   virtual size_t ScratchBytes() const { return 0; }
   virtual size_t PersistentBytes() const { return 0; }  // state of ops like Lstm, Gru and Buffer
-  // False when the kernel keeps its own (packed) form of static input i and never reads in[i].
+  // False when the kernel never reads in[i]: it keeps its own (packed) form of a static one, or
+  // adds what output 0 holds where Node::in_place says so.
   virtual bool ReadsInput(size_t /*i*/) const { return true; }
   virtual const char* Name() const { return "portable"; }  // or "onednn:brgemm", ...
   virtual size_t WeightBytes() const { return 0; }         // what it packed

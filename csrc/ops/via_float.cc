@@ -95,6 +95,7 @@ class ViaFloat final : public Kernel {
 
   Status Widen(const Node& node) {
     node_ = node;
+    node_.in_place.clear();  // in float it lies elsewhere
     tensors_.reserve(node.inputs.size() + node.outputs.size());
     for (auto* ports : {&node_.inputs, &node_.outputs}) {
       for (const Tensor*& tensor : *ports) {

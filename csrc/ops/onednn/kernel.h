@@ -94,6 +94,7 @@ struct ChainStep {
   float alpha = 0, beta = 0;
   int input = -1;                      // of the node
   const MemoryDesc* layout = nullptr;  // of that input
+  bool in_place = false;               // it lies where the output does
 };
 
 // A value that a primitive reads beside the node's tensors: scales, a zero point, a folded bias.

@@ -46,6 +46,7 @@ namespace qnnrt::onednn {
   X(post_ops_destroy)                            \
   X(post_ops_append_eltwise)                     \
   X(post_ops_append_binary)                      \
+  X(post_ops_append_sum)                         \
   X(primitive_desc_query)                        \
   X(primitive_desc_next_impl)                    \
   X(primitive_desc_query_md)                     \
