@@ -149,7 +149,12 @@ std::optional<ConvShape> ReadConvShape(const Node& node, bool transposed) {
                     c.before, c.after, integers)) {
     return std::nullopt;
   }
-  c.off_tiles = integers && !transposed && WrongOnTiles(window, c.strides);
+  // In BFLOAT_16 it is wrong where channels end within a tile that is not the first: 48, 80, 112.
+  constexpr int64_t kTile = 32;
+  const int64_t depth = c.cin / c.groups;
+  const bool ends_within =
+      in.dtype == QNN_DATATYPE_BFLOAT_16 && depth > kTile && depth % kTile != 0;
+  c.off_tiles = (integers || ends_within) && !transposed && WrongOnTiles(window, c.strides);
   LayOutWeights(weights, &c);
   const int64_t channels = transposed ? c.cin : c.cout;
   const double taps = static_cast<double>(weights.elements()) / static_cast<double>(channels);
