@@ -34,7 +34,9 @@ _ELEMENTWISE = {
     "Quantize", "Dequantize",
 }  # fmt: skip
 _ALONG_ONE = {"ChannelShuffle", "Concat", "LogSoftmax", "Softmax", "Split"}
-_REDUCTIONS = {"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"}
+_REDUCTIONS = {
+    "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare",
+}  # fmt: skip
 
 Params = dict[str, object]
 

@@ -67,13 +67,17 @@ def _length_at(graph: Graph, last: Op) -> tuple[list[Op], Op] | None:
     tile = made(under, "Tile")  # does what broadcasting does
     limit = made(tile.inputs[0] if tile is not None else under, "ReluMinMax")
     root = made(limit.inputs[0], "ElementWiseSquareRoot") if limit is not None else None
-    total = made(root.inputs[0], "ReduceSum") if root is not None else None
-    square = made(total.inputs[0], _MULTIPLY, "ElementWisePower") if total is not None else None
-    if x is None or limit is None or total is None or square is None or x.shape != _shape(last):
+    total = made(root.inputs[0], "ReduceSum", "ReduceSumSquare") if root is not None else None
+    if x is None or limit is None or total is None or x.shape != _shape(last):
         return None
-    squares = square.inputs[0] is x and (
-        square.inputs[1] is x if square.type == _MULTIPLY else _is(square.inputs[1], 2)
-    )
+    if total.type == "ReduceSumSquare":
+        squares = total.inputs[0] is x
+    else:
+        square = made(total.inputs[0], _MULTIPLY, "ElementWisePower")
+        squares = square is not None and square.inputs[0] is x
+        if squares and square is not None:
+            by = square.inputs[1]
+            squares = by is x if square.type == _MULTIPLY else _is(by, 2)
     axes = tuple(sorted(int(a) for a in np.asarray(total.params["axes"]).reshape(-1)))
     least, most = (float(np.asarray(limit.params[k])) for k in ("min_value", "max_value"))
     exact = any(e is not None and e.quantization is not None for op in ops for e in op.inputs)

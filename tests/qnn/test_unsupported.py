@@ -80,7 +80,7 @@ def test_a_float_model_on_lpai_is_one_line() -> None:
 
 def test_an_onnx_node_that_contains_what_is_listed_is_not_listed_itself() -> None:
     branch = helper.make_graph(
-        [helper.make_node("Det", ["m"], ["d"], name="inner")],
+        [helper.make_node("MaxRoiPool", ["m", "m"], ["d"], name="inner", pooled_shape=[1, 1])],
         "branch",
         [],
         [helper.make_tensor_value_info("d", TensorProto.FLOAT, [])],
@@ -98,7 +98,7 @@ def test_an_onnx_node_that_contains_what_is_listed_is_not_listed_itself() -> Non
     )
     with pytest.raises(UnsupportedOpError) as e:
         importer.load(proto)
-    assert [(n.name, n.op) for n in e.value.nodes] == [("inner", "Det")]
+    assert [(n.name, n.op) for n in e.value.nodes] == [("inner", "MaxRoiPool")]
 
 
 def test_a_tflite_operator_behind_an_unknown_shape_is_not_listed() -> None:

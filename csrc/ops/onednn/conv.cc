@@ -85,6 +85,34 @@ size_t RowPartsOf(const Node& node, const ConvShape& c, const ConvGeometry& g, i
   return static_cast<size_t>(threads);
 }
 
+// Weights that the first of a convolution's parts asks for, for those beside it, too: a context
+// binary has them once, however many threads there are.
+class WeightsOfParts final : public WeightStore {
+ public:
+  explicit WeightsOfParts(const KernelOptions& options) : options_(options) {}
+
+  Result<SharedBytes> Packed(size_t input, uint64_t size, const std::string& layout, Fill fill,
+                             const std::string& from) override {
+    for (const Kept& k : kept_) {
+      if (k.input == input && k.bytes->size() == size && k.layout == layout && k.from == from)
+        return k.bytes;
+    }
+    QNNRT_ASSIGN_OR_RETURN(SharedBytes bytes,
+                           PackWeights(options_, input, size, layout, fill, from));
+    kept_.push_back({input, layout, from, bytes});
+    return bytes;
+  }
+
+ private:
+  struct Kept {
+    size_t input;
+    std::string layout, from;
+    SharedBytes bytes;
+  };
+  const KernelOptions& options_;
+  std::vector<Kept> kept_;
+};
+
 // A convolution cut along its pixels or rows, of which each thread has a part.
 class Parts final : public Kernel {
  public:
@@ -115,6 +143,9 @@ class Parts final : public Kernel {
   static Result<KernelPtr> OfRows(const Node& node, const KernelOptions& options,
                                   const ConvGeometry& g, size_t parts) {
     std::unique_ptr<Parts> kernel(new Parts);
+    WeightsOfParts weights(options);
+    KernelOptions shared = options;
+    shared.weights = &weights;
     const int64_t count = static_cast<int64_t>(parts);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t begin = g.out[1] * i / count, end = g.out[1] * (i + 1) / count;
@@ -127,7 +158,7 @@ class Parts final : public Kernel {
       part.Cut([&](Tensor* t) { t->shape[1] = static_cast<uint32_t>(last - first); },
                [&](Tensor* t) { t->shape[1] = static_cast<uint32_t>(end - begin); });
       part.SetPads({first - from, to - last, g.pad_before[2], g.pad_after[2]});
-      QNNRT_ASSIGN_OR_RETURN(KernelPtr made, part.Make(options));
+      QNNRT_ASSIGN_OR_RETURN(KernelPtr made, part.Make(shared));
       if (!made) return KernelPtr();
       kernel->room_ = std::max(kernel->room_, ScratchRoom(made->ScratchBytes()));
       const size_t in_at = part.in().bytes() / static_cast<size_t>(last - first);
