@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto
 from onnxruntime.quantization import QuantFormat, QuantType
 
+import qnnrt
 from qnnrt.importers import onnx as importer
 from support.quantizing import (
     KERNELS,
@@ -331,6 +333,33 @@ def test_integers_that_are_no_quantized_numbers() -> None:
     z = g.op("Equal", [q, g.const(np.uint8(128))])
     proto = g.proto({"x": (4, 8)}, [y, z], **{y: TensorProto.INT32, z: TensorProto.BOOL})
     check(proto, {"x": image(4, 8)}, 1, 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("code", [np.uint8, np.int8, np.uint16])
+@pytest.mark.parametrize("turned", [False, True])
+def test_scales_of_channels_take_one_operation(dtype: type, code: type, turned: bool) -> None:
+    """Exactly as ONNX Runtime has it, whatever order the channels are held in."""
+    rng = np.random.default_rng(5)
+    scale = {"s": rng.uniform(0.01, 0.1, 6).astype(dtype), "z": np.arange(6).astype(code)}
+    axis = 3 if turned else 1
+    nodes = [
+        node("QuantizeLinear", ["t" if turned else "x", *scale], ["q"], axis=axis),
+        node("DequantizeLinear", ["q", *scale], ["y"], axis=axis),
+    ]
+    if turned:
+        nodes.insert(0, node("Transpose", ["x"], ["t"], perm=[0, 2, 3, 1]))
+    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    proto = make(nodes, {"x": (2, 6, 5, 7)}, ["y"], scale, 21, {"x": kind, "y": kind})
+    x = (rng.normal(size=(2, 6, 5, 7)) * 2).astype(dtype)
+    model = importer.load(proto)
+    assert conversions(model) == {"Quantize": 1, "Dequantize": 1}
+    assert not [op for op in model.op_counts() if op.startswith("ElementWise")]
+    wanted = onnxruntime.InferenceSession(
+        proto.SerializeToString(), providers=["CPUExecutionProvider"]
+    ).run(["y"], {"x": x})
+    with qnnrt.Session(model, backend="cpu") as session:
+        np.testing.assert_array_equal(session.run({"x": x})["y"], wanted[0])
 
 
 def test_quantized_inputs_and_outputs() -> None:

@@ -43,6 +43,21 @@ def reduce_integers() -> None:
                     np.testing.assert_array_equal(got, expected.astype(dtype), f"{name} {dtype}")
 
 
+def reduce_bands() -> None:
+    """Along a middle axis, of whole numbers, whose sums are exact, and with NaN."""
+    shapes = [(5, rows, columns) for rows in (2, 3, 64, 65) for columns in (1, 4, 16, 17, 64, 131)]
+    for dtype in ("float32", "float64", "float16", "int32", "int64", "uint8"):
+        for shape in (*shapes, (1, 8, 127), (1, 8, 3000), (300, 4, 7)):
+            x = (np.arange(np.prod(shape)) * 7919 % 15).reshape(shape).astype(dtype)
+            for name in ("Sum", "Mean", "Max", "Min", "SumSquare"):
+                if name == "Max" and dtype.startswith("float"):
+                    x.flat[:: x.size // 3] = np.nan
+                params = {"axes": u32(1)}
+                expected = reference.of("Reduce" + name, [x], params).astype(dtype)
+                (got,) = run_op("Reduce" + name, [x], [expected.shape], params)
+                np.testing.assert_array_equal(got, expected, f"{name} {dtype} {shape}")
+
+
 def divide() -> None:
     for dtype in INTEGERS:
         info = np.iinfo(dtype)
@@ -131,7 +146,8 @@ def soften() -> None:
 def test_every_instruction_set_computes_what_numpy_does(isa: str) -> None:
     code = """
     from ops import test_ops_isa as t
-    for name in "turn reduce_integers divide convert pick compare resize soften".split():
+    names = "turn reduce_integers reduce_bands divide convert pick compare resize soften"
+    for name in names.split():
         getattr(t, name)()
     print("done")
     """

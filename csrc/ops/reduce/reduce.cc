@@ -149,11 +149,42 @@ struct Column {
   }
 };
 
+// Bands `apart` values apart, each of few rows (at most kBlock, one behind the other `stride`
+// values): no call for each of them, and one block's sum is exact enough without double.
+template <Reduction r, typename A>
+struct Bands {
+  static QNNRT_INLINE void Run(const A* x, size_t bands, size_t apart, size_t rows, size_t stride,
+                               size_t columns, A* out) {
+    for (size_t b = 0; b < bands; ++b, x += apart, out += columns) {
+      size_t k = 0;
+      for (; k + kSide <= columns; k += kSide) Some<kSide>(x + k, rows, stride, kSide, out + k);
+      if (k < columns) Some<0>(x + k, rows, stride, columns - k, out + k);
+    }
+  }
+
+ private:
+  static constexpr size_t kSide = 64;
+  template <size_t fixed>
+  static QNNRT_INLINE void Some(const A* x, size_t rows, size_t stride, size_t columns, A* out) {
+    using R = Rule<r, A>;
+    const size_t n = fixed != 0 ? fixed : columns;
+    A acc[kSide];
+    for (size_t k = 0; k < n; ++k) acc[k] = R::Start();
+    for (size_t j = 0; j < rows; ++j, x += stride) {
+      QNNRT_SIMD
+      for (size_t k = 0; k < n; ++k) acc[k] = R::Step(acc[k], x[k]);
+    }
+    // The quotient of two floats is that of two doubles, rounded.
+    [[maybe_unused]] const A terms = static_cast<A>(rows);
+    for (size_t k = 0; k < n; ++k) out[k] = r == Reduction::kMean ? acc[k] / terms : acc[k];
+  }
+};
+
 // Sums and products of integers are reduced in 64 bits, a block at a time.
 template <typename A>
 struct Access {
   void (*load)(const char* in, A* out, size_t n) = nullptr;  // null: they have the type A
-  void (*store)(A value, char* out) = nullptr;
+  void (*store)(const A* values, size_t n, char* out) = nullptr;
 };
 template <typename A, typename T>
 Access<A> AccessTo() {
@@ -164,7 +195,10 @@ Access<A> AccessTo() {
       for (size_t i = 0; i < n; ++i) out[i] = static_cast<A>(x[i]);
     };
   }
-  access.store = [](A value, char* out) { *reinterpret_cast<T*>(out) = static_cast<T>(value); };
+  access.store = [](const A* values, size_t n, char* out) {
+    T* to = reinterpret_cast<T*>(out);
+    for (size_t i = 0; i < n; ++i) to[i] = static_cast<T>(values[i]);
+  };
   return access;
 }
 
@@ -255,8 +289,20 @@ class ReduceKernel final : public Kernel {
       args.threads.For(kept_.count, 1 + kGrainElements / (terms_ + 1),
                        [&](size_t begin, size_t end) {
                          for (size_t o = begin; o < end; ++o) {
-                           access_.store(OneRow(in + kept_.Offset(o) * size_), out + o * size_);
+                           const A total = OneRow(in + kept_.Offset(o) * size_);
+                           access_.store(&total, 1, out + o * size_);
                          }
+                       });
+      return {};
+    }
+    if (access_.load == nullptr && kept_.sizes.size() <= 1 && reduced_.sizes.size() == 1 &&
+        terms_ != 0 && terms_ <= kBlock && (kept_.count > 1 || columns_ <= kColumns)) {
+      const size_t apart = kept_.sizes.empty() ? 0 : kept_.strides[0];
+      args.threads.For(kept_.count, 1 + kGrainElements / (terms_ * columns_ + 1),
+                       [&](size_t begin, size_t end) {
+                         bands_(reinterpret_cast<const A*>(in) + begin * apart, end - begin, apart,
+                                reduced_.count, reduced_.strides[0], columns_,
+                                reinterpret_cast<A*>(out) + begin * columns_);
                        });
       return {};
     }
@@ -304,8 +350,8 @@ class ReduceKernel final : public Kernel {
       const size_t rows = std::min(together, end - o);
       access_.load(in + o * run_ * size_, block, rows * run_);
       many_(block, run_, rows, results);
-      for (size_t i = 0; i < rows; ++i)
-        access_.store(Finish(Total{results[i]}), out + (o + i) * size_);
+      for (size_t i = 0; i < rows; ++i) results[i] = Finish(Total{results[i]});
+      access_.store(results, rows, out + o * size_);
     }
   }
 
@@ -349,7 +395,8 @@ class ReduceKernel final : public Kernel {
         total[k] = M::Merge(total[k], static_cast<Total>(part[k]));
       }
     }
-    for (size_t k = 0; k < columns; ++k) access_.store(Finish(total[k]), out + k * size_);
+    for (size_t k = 0; k < columns; ++k) part[k] = Finish(total[k]);
+    access_.store(part, columns, out);
   }
 
   static constexpr size_t kLoad = 512;
@@ -364,6 +411,8 @@ class ReduceKernel final : public Kernel {
   void (*const many_)(const A*, size_t, size_t, A*) = sizeof(A) == 8 ? Rows<r, A>::Run
                                                                      : PickIsa<Rows<r, A>>();
   void (*const column_)(const A*, A*, size_t) = PickIsa<Column<r, A>>();
+  void (*const bands_)(const A*, size_t, size_t, size_t, size_t, size_t,
+                       A*) = PickIsa<Bands<r, A>>();
 };
 
 Status InferReduce(const Node& node, std::vector<Shape>* outputs) {

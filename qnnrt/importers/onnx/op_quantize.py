@@ -6,6 +6,7 @@ Which of them vanish into fixed-point operations is decided once the whole graph
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -22,6 +23,9 @@ from .nodes import Lowering, OnnxNode, Unsupported, axis_of, lowers
 from .values import Value, coded_constant, constant
 
 _FLOAT = np.dtype(np.float32)
+
+#: Elements of one channel in a row, from which on an operation goes over channels at no loss.
+_LONG_RUN = 16
 
 #: Types of fewer bits -> the type that holds them, and how many bits they have.
 _NARROW = {
@@ -107,13 +111,30 @@ def _below(x: Value, build: Callable[[Value], Value]) -> Value:
     return Value(x.shape, inner.dtype, perm=x.perm, base=inner)
 
 
+def _channels(c: Lowering, n: OnnxNode, x: Value, code: np.dtype) -> tuple[Value, bool]:
+    """`x`, and whether a scale for each of its channels can be the encoding of `code`.
+
+    Codes of more bits than float32 has go through nodes of their own, as do channels whose elements
+    are a few in a row: each such run costs a call.
+    """
+    if code.itemsize > 2 or n.input(1).rank != 1 or not x.rank or n.integer("block_size"):
+        return x, False
+    x = c.b.plain(x) if x.base is not None and not x.is_const else x
+    axis = axis_of(n.integer("axis", 1), x.rank)
+    run = math.prod(x.shape[p] for p in x.perm[x.perm.index(axis) + 1 :])
+    return x, run >= _LONG_RUN
+
+
 def _emit(c: Lowering, op: str, x: Value, dtype: np.dtype, q: Quantization | None) -> Value:
     """`op` on `x`; its result has the element type `dtype` and the encoding `q`."""
 
     def build(v: Value) -> Value:
         y = c.b.op(op, [v], v.shape, dtype if q is None else _storage(dtype)[0], v.perm)
         assert y.edge is not None
-        y.edge.quantization = q
+        held = q
+        if q is not None and q.axis is not None:
+            held = dataclasses.replace(q, axis=v.perm.index(q.axis))
+        y.edge.quantization = held
         return Value(v.shape, dtype, y.edge, v.perm)
 
     return _below(x, build)
@@ -124,7 +145,8 @@ def dequantize(c: Lowering, n: OnnxNode) -> Value:
     x, real = n.input(0), n.dtype()
     if x.data is not None:
         return _constant(n, x.data, real)
-    if q := _encoding(n, _parameters(n), x.shape, _storage(x.dtype)[1], False):
+    x, per_channel = _channels(c, n, x, x.dtype)
+    if q := _encoding(n, _parameters(n), x.shape, _storage(x.dtype)[1], per_channel):
         return _emit(c, "Dequantize", _emit(c, "Cast", x, x.dtype, q), real, None)
     y = sub(c, cast(c, x, _FLOAT), _factor(c, n, _zeros(n), x.shape))
     scale = n.input(1)
@@ -171,7 +193,8 @@ def _factor(c: Lowering, n: OnnxNode, v: Value, shape: tuple[int, ...]) -> Value
 def quantize(c: Lowering, n: OnnxNode) -> Value:
     x, code = n.input(0), n.dtype()
     dtype, bitwidth = _storage(code)
-    q = _encoding(n, _parameters(n), x.shape, bitwidth, x.is_const)
+    x, per_channel = _channels(c, n, x, code)
+    q = _encoding(n, _parameters(n), x.shape, bitwidth, x.is_const or per_channel)
     if x.data is not None and q is not None:
         return constant(quantization.quantize(x.data, q, dtype).astype(code))
     x = cast(c, x, _FLOAT) if not is_float(x.dtype) else x
