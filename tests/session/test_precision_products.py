@@ -46,8 +46,12 @@ GROUPS = [
     (4, 32, (1, 1), (9, 20)), (8, 5, (2, 2), (11, 11)), (16, 3, (1, 1), (5, 33)),
     (24, 4, (1, 1), (6, 7)), (32, 2, (2, 1), (7, 18)), (2, 40, (1, 1), (6, 6)),
 ]  # fmt: skip
-#: Steps, batch, inputs and units: one row, some, and what fills up matrix tiles.
-SEQUENCES = [(1, 1, 9, 16), (40, 1, 33, 32), (5, 2, 64, 48), (6, 7, 20, 16), (9, 3, 7, 13)]
+#: Steps, batch, inputs and units: one row, some, what fills up matrix tiles, and states that they
+#: multiply as two halves, in one tile and in three.
+SEQUENCES = [
+    (1, 1, 9, 16), (40, 1, 33, 32), (5, 2, 64, 48), (6, 7, 20, 16), (9, 3, 7, 13),
+    (5, 1, 33, 128), (3, 20, 70, 72),
+]  # fmt: skip
 
 #: Rows, depth and columns of products of FLOAT_16: one row, and chunks by weights of 512 KiB.
 HALVES = [(1, 64, 32), (1, 301, 100), (1, 7, 1), (2, 520, 530), (13, 1031, 257), (128, 600, 444)]

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/isa.h"
 #include "ops/rules.h"
 
 namespace qnnrt {
@@ -36,7 +37,9 @@ namespace {
 
 constexpr size_t kBrainRows = 2;    // with more, widening them each time costs more than it saves
 constexpr size_t kColumnTiles = 4;  // that a thread multiplies all rows by
-constexpr size_t kTileWork = 1024 * 1024;  // products worth a thread
+constexpr size_t kTileWork = 1024 * 1024;        // products worth a thread
+constexpr size_t kHalvesWork = 32 * 1024;        // products worth setting up tiles
+constexpr size_t kHalvesThread = 2 * kTileWork;  // and a thread: one of a few rows waits for them
 
 size_t TileElements(size_t k, size_t n) {
   return TilesOf(k, kTileDepth) * TilesOf(n, kTileColumns) * kTileElements;
@@ -55,14 +58,38 @@ void ToBrains(const float* from, size_t count, uint16_t* to) {
   }
 }
 
+// x = high + low but for 2^-17 of it. The upper bits of a float are its high part, which never
+// becomes infinite so.
+struct Halve {
+  static void Run(const float* from, size_t count, uint16_t* high, uint16_t* low) {
+    for (size_t i = 0; i < count; ++i) {
+      uint32_t bits, rest;
+      std::memcpy(&bits, from + i, sizeof(bits));
+      const bool finite = (bits & 0x7f800000) != 0x7f800000,
+                 number = (bits & 0x7fffffff) <= 0x7f800000;
+      const uint32_t upper = bits & 0xffff0000;
+      float above;
+      std::memcpy(&above, &upper, sizeof(above));
+      const float left = from[i] - above;
+      std::memcpy(&rest, &left, sizeof(rest));
+      high[i] = static_cast<uint16_t>(upper >> 16 | (number ? 0 : 0x40));
+      low[i] = static_cast<uint16_t>(finite ? (rest + 0x7fff + (rest >> 16 & 1)) >> 16 : 0);
+    }
+  }
+};
+
 }  // namespace
 
 // By the node and the processor alone, so that a context binary's weights are found again.
 GateWeights::Form GateWeights::FormOf(const KernelOptions& options) const {
   const auto brains = [&](size_t i) { return i < 64 && ((options.brain_inputs >> i) & 1) != 0; };
   if (!std::all_of(inputs_.begin(), inputs_.end(), brains)) return kFloats;
-  if (rows_ <= kBrainRows) return kBrains;
-  return brains(by_) && n_ % kTileColumns == 0 && HasTiles() ? kTiles : kFloats;
+  const bool exact = brains(by_), few = rows_ <= kBrainRows;
+  if (n_ % kTileColumns == 0 && HasTiles()) {
+    if (exact && !few) return kTiles;
+    if (!exact && rows_ * k_ * n_ >= kHalvesWork) return kHalves;
+  }
+  return few ? kBrains : kFloats;
 }
 
 Status GateWeights::Prepare(const Node& node, const KernelOptions& options) {
@@ -108,14 +135,14 @@ Status GateWeights::Prepare(const Node& node, const KernelOptions& options) {
                        : form_ == kBrains ? PackedBrainBytes(k_, n_)
                                           : TileElements(k_, n_) * sizeof(uint16_t);
   const std::string layout =
-      form_ == kTiles ? "gates " + std::to_string(k_) + "x" + std::to_string(n_) + " in tiles"
-                      : PanelLayout(form_ == kBrains ? "gates in BFLOAT_16" : "gates", k_, n_);
+      tiled() ? "gates " + std::to_string(k_) + "x" + std::to_string(n_) + " in tiles"
+              : PanelLayout(form_ == kBrains ? "gates in BFLOAT_16" : "gates", k_, n_);
   QNNRT_ASSIGN_OR_RETURN(packed_, PackWeights(options, inputs_[0], bytes, layout, pack));
   return Status::Ok();
 }
 
 size_t GateWeights::ScratchFloats() const {
-  if (form_ == kTiles) return (RoomRows() * TilesOf(k_, kTileDepth) * kTileDepth + 1) / 2;
+  if (tiled()) return TiledRows() * TilesOf(k_, kTileDepth) * kTileDepth / 2;
   return packed_ ? 0 : PackedFloats(k_, n_) + n_ * k_ + 16;
 }
 
@@ -162,6 +189,54 @@ void GateWeights::MultiplyOnTiles(const float* packed, float* scratch, const flo
                   for (size_t i = 0; bias != nullptr && i < rows_; ++i) {
                     Simd().add(c + i * n_ + j * kTileColumns, bias + j * kTileColumns,
                                p.column_tiles * kTileColumns);
+                  }
+                }
+              });
+}
+
+// The two halves of a row of A are two rows of a tile.
+void GateWeights::MultiplyHalves(const float* packed, float* scratch, const float* bias,
+                                 bool accumulate, const float* a, size_t lda,
+                                 FunctionRef<float*(size_t)> c, const Threads& threads) const {
+  static const auto halve = PickIsa<Halve>();
+  constexpr size_t kColumns = kColumnTiles * kTileColumns, kBlockRows = kTileRows;  // two tiles
+  const size_t depth_tiles = TilesOf(k_, kTileDepth), wide = depth_tiles * kTileDepth;
+  const size_t row_tiles = TiledRows() / kTileRows;
+  uint16_t* const narrow = reinterpret_cast<uint16_t*>(scratch);
+  threads.For(rows_, kTileRows, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      uint16_t *high = narrow + 2 * i * wide, *low = high + wide;
+      halve(a + i * lda, k_, high, low);
+      std::fill(high + k_, high + wide, uint16_t{0});
+      std::fill(low + k_, low + wide, uint16_t{0});
+    }
+  });
+  const size_t work = TiledRows() * k_ * kColumns;
+  threads.For(TilesOf(n_, kColumns), std::max<size_t>(1, kHalvesThread / work),
+              [&](size_t begin, size_t end) {
+                const TileScope tiles;
+                alignas(kLine) float sums[2 * kTileRows * kColumns];
+                for (size_t j = begin * kColumns; j < std::min(n_, end * kColumns); j += kColumns) {
+                  const size_t columns = std::min(kColumns, n_ - j);
+                  TileProduct p{};
+                  p.lda = wide;
+                  p.b = reinterpret_cast<const uint16_t*>(packed) + j * wide;
+                  p.c = sums;
+                  p.ldc = kColumns;
+                  p.depth_tiles = depth_tiles;
+                  p.column_tiles = columns / kTileColumns;
+                  for (size_t i = 0; i < rows_; i += kBlockRows) {
+                    p.row_tiles = std::min<size_t>(2, row_tiles - i / kBlockRows * 2);
+                    p.a = narrow + 2 * i * wide;
+                    MultiplyTiles(p);
+                    for (size_t row = i; row < std::min(rows_, i + kBlockRows); ++row) {
+                      float* const to = c(row) + j;
+                      const float* from = sums + 2 * (row - i) * kColumns;
+                      if (!accumulate && bias != nullptr) std::copy_n(bias + j, columns, to);
+                      if (!accumulate && bias == nullptr) std::fill_n(to, columns, 0.0f);
+                      Simd().add(to, from, columns);
+                      Simd().add(to, from + kColumns, columns);
+                    }
                   }
                 }
               });

@@ -7,6 +7,7 @@
 #include "ops/op.h"
 #include "ops/tiles.h"
 #include "ops/weights.h"
+#include "support/threads.h"
 
 namespace qnnrt {
 
@@ -45,9 +46,7 @@ class GateWeights {
   size_t ScratchFloats() const;
   size_t WeightBytes() const { return packed_ ? packed_->size() : 0; }
   // Rows that results need room for.
-  size_t RoomRows() const {
-    return form_ == kTiles ? TilesOf(rows_, kTileRows) * kTileRows : rows_;
-  }
+  size_t RoomRows() const { return form_ == kTiles ? TiledRows() : rows_; }
   // The packed form: kept, or made in `scratch` from this run's inputs.
   const float* Get(const ExecArgs& args, float* scratch) const;
 
@@ -59,11 +58,20 @@ class GateWeights {
 
  private:
   // Values that come from BFLOAT_16 are kept so, in half of the bytes, where they are fetched for a
-  // row or two, and where both sides have such values and the processor multiplies them on tiles.
-  enum Form : uint8_t { kFloats, kBrains, kTiles };
+  // row or two, and where the processor multiplies them on tiles: by such values as they are
+  // (kTiles), by floats as sums of two of them (kHalves).
+  enum Form : uint8_t { kFloats, kBrains, kTiles, kHalves };
   Form FormOf(const KernelOptions& options) const;
+  bool tiled() const { return form_ == kTiles || form_ == kHalves; }
+  // Rows of operands on tiles.
+  size_t TiledRows() const {
+    return TilesOf(form_ == kHalves ? 2 * rows_ : rows_, kTileRows) * kTileRows;
+  }
   void MultiplyOnTiles(const float* packed, float* scratch, const float* bias, const float* a,
                        size_t lda, float* c, const Threads& threads) const;
+  void MultiplyHalves(const float* packed, float* scratch, const float* bias, bool accumulate,
+                      const float* a, size_t lda, FunctionRef<float*(size_t)> c,
+                      const Threads& threads) const;
 
   const std::vector<size_t> inputs_;
   const size_t rows_, by_;
@@ -77,6 +85,8 @@ void GateWeights::Multiply(const float* packed, float* scratch, const float* bia
                            const float* a, size_t lda, const RowOf& c,
                            const Threads& threads) const {
   if (form_ == kTiles) return MultiplyOnTiles(packed, scratch, bias, a, lda, c(0), threads);
+  if (form_ == kHalves)
+    return MultiplyHalves(packed, scratch, bias, accumulate, a, lda, c, threads);
   if (form_ == kBrains) {
     for (size_t i = 0; i < rows_; ++i) {
       float* row = c(i);
