@@ -1,6 +1,4 @@
 // The function table's entries for log, memory and device.
-#include <algorithm>
-
 #include "api/functions.h"
 #include "memory/memory.h"
 
@@ -65,9 +63,7 @@ Qnn_ErrorHandle_t LogFree(Qnn_LogHandle_t handle) {
 Qnn_ErrorHandle_t MemRegister(Qnn_ContextHandle_t handle, const Qnn_MemDescriptor_t* descriptors,
                               uint32_t count, Qnn_MemHandle_t* handles) {
   return Guarded([&] {
-    // Without descriptors the count says nothing of how long the other array is.
-    const uint32_t room = descriptors == nullptr ? std::min(count, 1U) : count;
-    if (handles != nullptr) std::fill_n(handles, room, nullptr);
+    ClearHandles(descriptors, count, handles);
     auto object = Runtime::Get().contexts.Find(handle);
     if (!object)
       return Report(Status(QNN_MEM_ERROR_INVALID_HANDLE, "this is no live context handle"));

@@ -81,10 +81,16 @@ Result<MemDescriptor> FromQnn(const Qnn_MemDescriptor_t& q, CustomMem custom) {
   return d;
 }
 
+void ClearHandles(const Qnn_MemDescriptor_t* descriptors, uint32_t count,
+                  Qnn_MemHandle_t* handles) {
+  if (handles != nullptr)
+    std::fill_n(handles, descriptors != nullptr ? count : std::min(count, 1U), nullptr);
+}
+
 Status RegisterQnn(Registry* registry, uint64_t context, const Qnn_MemDescriptor_t* descriptors,
                    uint32_t count, CustomMem custom, uint32_t kinds, Qnn_MemHandle_t* handles,
                    ProcessDomain* domain) {
-  if (handles) std::fill_n(handles, descriptors ? count : std::min(count, 1U), nullptr);
+  ClearHandles(descriptors, count, handles);
   if (!descriptors || !handles || count == 0) {
     return Error(QNN_MEM_ERROR_INVALID_ARGUMENT,
                  "expected at least one descriptor and room for its handle");

@@ -13,6 +13,10 @@ enum class CustomMem { kNone, kHtp, kLpai };
 // Errors: 8000 a null custom pointer, 8005 a memory type that the backend does not know.
 Result<MemDescriptor> FromQnn(const Qnn_MemDescriptor_t& descriptor, CustomMem custom);
 
+// Nulls the handles of a call that registers `count` descriptors. Without descriptors the count
+// says nothing of how long the other array is.
+void ClearHandles(const Qnn_MemDescriptor_t* descriptors, uint32_t count, Qnn_MemHandle_t* handles);
+
 // Registers an array of them; the output is nulled first, all or nothing.
 Status RegisterQnn(Registry* registry, uint64_t context, const Qnn_MemDescriptor_t* descriptors,
                    uint32_t count, CustomMem custom, uint32_t kinds, Qnn_MemHandle_t* handles,

@@ -136,17 +136,21 @@ def test_running_sums(dtype: str) -> None:
                 np.testing.assert_array_equal(got, expected.astype(dtype))
 
 
+def check_top_k(x: np.ndarray, k: int, largest: bool, dtype: str) -> None:
+    params = {"k": k, "largest": largest}
+    most, order = reference.of("TopK", [x], params)
+    got, where = run_op("TopK", [x], [order.shape] * 2, params, dtype=[dtype, "int32"])
+    np.testing.assert_array_equal(where, order)
+    np.testing.assert_array_equal(got, most)
+
+
 @pytest.mark.parametrize("dtype", NUMBERS)
 @pytest.mark.parametrize("largest", [True, False])
 def test_top_k_is_sorted_and_stable(dtype: str, largest: bool) -> None:
     for shape in [(1,), (9,), (100,), (3, 2, 40)]:
         x = np.round(values(shape, dtype, 5))
         for k in sorted({1, shape[-1] // 2, shape[-1]} - {0}):
-            params = {"k": k, "largest": largest}
-            most, order = reference.of("TopK", [x], params)
-            got, where = run_op("TopK", [x], [order.shape] * 2, params, dtype=[dtype, "int32"])
-            np.testing.assert_array_equal(where, order)
-            np.testing.assert_array_equal(got, most)
+            check_top_k(x, k, largest, dtype)
 
 
 def test_top_k_puts_nan_first() -> None:

@@ -287,6 +287,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
       c->cin >= kLeastDepthwise)
     return KernelPtr();
 
+  const int threads = ThreadsFor(node, options, c->work);
   if (!transposed) {
     QNNRT_ASSIGN_OR_RETURN(const ConvGeometry geometry, ReadConv(node));
     if (TakesWinograd(node, geometry) || TakesGroupTiles(node, geometry) ||
@@ -298,8 +299,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
     if (c->groups < c->cin && CpuIsa() != Isa::kAvx512 && TakesByChannel(node, geometry))
       return KernelPtr();
     if (types->in == dnnl_f32 && IsSmallLine(node, geometry)) return KernelPtr();
-    const int most = ThreadsFor(node, options, c->work);
-    const size_t rows = RowPartsOf(node, *c, geometry, most);
+    const size_t rows = RowPartsOf(node, *c, geometry, threads);
     if (rows > 1) {
       QNNRT_ASSIGN_OR_RETURN(KernelPtr parts, Parts::OfRows(node, options, geometry, rows));
       if (parts) return parts;
@@ -310,7 +310,6 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   }
   if (Load() == nullptr) return KernelPtr();
 
-  const int threads = ThreadsFor(node, options, c->work);
   const size_t parts = PixelPartsOf(node, *c, threads);
   if (parts > 1) return Parts::OfPixels(node, options, parts);
 

@@ -405,11 +405,13 @@ Result<KernelPtr> MakePrimitiveKernel(const Problem& problem, CreateDesc create)
   std::vector<std::vector<ChainStep>> chains;
   if (!gathers || !can_add_pass) {
     std::vector<ChainStep> in_place = whole;
+    bool any = false;
     for (ChainStep& step : in_place) {
       step.in_place = problem.integers == nullptr && step.input >= 0 &&
                       problem.node.InPlace(static_cast<size_t>(step.input));
-      if (step.in_place) chains = {in_place};
+      any = any || step.in_place;
     }
+    if (any) chains.push_back(std::move(in_place));
     chains.push_back(whole);
   }
   if (!whole.empty() && can_add_pass) chains.emplace_back();

@@ -43,9 +43,10 @@ def _integer_root(c: Lowering, total: Value) -> Value:
     return add(c, root, cast(c, fits, wide))
 
 
-def _squares(x: Value, axes: list[int] | None) -> bool:
+def _squares(n: OnnxNode, x: Value, axes: list[int] | None) -> bool:
     """Whether squares are taken while they are summed."""
-    return bool(axes) and x.dtype in (np.float32, np.float64)
+    taken = n.op in ("ReduceL2", "ReduceSumSquare") and bool(axes)
+    return taken and x.dtype in (np.float32, np.float64)
 
 
 def lower_reduce(c: Lowering, n: OnnxNode) -> Value:
@@ -66,7 +67,7 @@ def lower_reduce(c: Lowering, n: OnnxNode) -> Value:
             x = nary(c, "ElementWiseMaximum", [sub(c, scalar(0, x.dtype), x), x])
         elif x.dtype.kind != "u":
             x = unary(c, "ElementWiseAbs", x)
-    elif n.op in ("ReduceL2", "ReduceSumSquare") and not _squares(x, axes):
+    elif n.op in ("ReduceL2", "ReduceSumSquare") and not _squares(n, x, axes):
         x = mul(c, x, x)
     if x.dtype.kind == "b":
         # Any and all: QNN reduces numbers only.
@@ -90,7 +91,7 @@ def lower_reduce_numbers(
             x = sub(c, x, peak)
         x = unary(c, "ElementWiseExp", x)
     kind = n.op if n.op in _DIRECT else "ReduceSum"
-    if n.op in ("ReduceL2", "ReduceSumSquare") and _squares(x, axes):
+    if _squares(n, x, axes):
         kind = "ReduceSumSquare"
     if axes:
         x = reduce(c, kind, x, axes, keep or peak is not None)

@@ -197,7 +197,7 @@ def resize(c: Lowering, n: OnnxNode) -> Value:
                 # Resize says nothing; its test case and ONNX Runtime go up where an image shrinks.
                 rule = "ceil" if a.scale < 1 and n.op == "Resize" else "floor"
             picked[i] = nearest_index(a, rule)
-        outside = {i: a.outside(a.source(np.float32)) for i, a in changed.items()}
+        outside = {i: a.outside(a.source(np.float32)) for i, a in changed.items() if crop}
         return _filled(c, _nearest(c, x, shape, picked), outside, fill)
     if mode not in ("linear", "cubic"):
         raise Unsupported(f"mode {mode!r}")
