@@ -45,16 +45,18 @@ namespace {
 
 // A row times weights from memory waits for a look at the page table for each small page: a token
 // of BFLOAT_16 takes 1.16 times as long. Not for fewer bytes than a large last cache has a core.
-void JoinPagesOf(const std::vector<PackedWeight>& packed) {
+void JoinPagesOf(const std::vector<PackedWeight>& packed,
+                 const std::unordered_set<const AlignedBytes*>& kept) {
   constexpr size_t kLeast = size_t{32} << 20;
   std::vector<std::pair<const void*, size_t>> blocks;
   size_t total = 0;
-  for (const PackedWeight& weight : packed) {
-    const size_t size = weight.bytes->size();
-    if (size < kMappedBlock || weight.bytes->data() == nullptr) continue;
-    blocks.emplace_back(weight.bytes->data(), size);
-    total += size;
-  }
+  const auto add = [&](const AlignedBytes& bytes) {
+    if (bytes.size() < kMappedBlock || bytes.data() == nullptr) return;
+    blocks.emplace_back(bytes.data(), bytes.size());
+    total += bytes.size();
+  };
+  for (const PackedWeight& weight : packed) add(*weight.bytes);
+  for (const AlignedBytes* bytes : kept) add(*bytes);
   if (total >= kLeast) JoinPages(std::move(blocks));
 }
 
@@ -89,9 +91,9 @@ Result<std::unique_ptr<Plan>> Plan::Make(NodeGraph graph, const std::vector<cons
   } else {
     plan->packed_ = recorder.Take();
     for (const PackedWeight& packed : plan->packed_) plan->moved_bytes_ += packed.bytes->size();
-    JoinPagesOf(plan->packed_);
   }
   QNNRT_RETURN_IF_ERROR(plan->LayOut(std::move(layout), inputs, outputs, options));
+  if (options.packed == nullptr) JoinPagesOf(plan->packed_, plan->kept_);
   if (keep) plan->KeepConstants();
   plan->ReleaseConstants();
   plan->Hold();

@@ -4,6 +4,7 @@ without blocks."""
 from __future__ import annotations
 
 import json
+import mmap
 from pathlib import Path
 
 import ml_dtypes
@@ -268,3 +269,36 @@ def test_products_that_differ_stay_apart() -> None:
         results.append(g.op("MatMulNBits", inputs, domain=MICROSOFT, **how))
     found = steps(importer.load(g.proto({"x": (2, 128)}, results)))
     assert found == ["JoinedMatMulNBits", "MatMulNBits"]
+
+
+def _huge() -> int:
+    """MiB of this process that lie in huge pages."""
+    rows = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return sum(int(row.split()[1]) >> 10 for row in rows if row.startswith("AnonHugePages"))
+
+
+def _system_joins_pages() -> bool:
+    collapse, size = 25, 2 << 20
+    with mmap.mmap(-1, 2 * size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        before = _huge()
+        memory.write(bytes(2 * size))
+        try:
+            memory.madvise(collapse)
+        except OSError:
+            return False
+        return _huge() > before
+
+
+@pytest.mark.skipif(not _system_joins_pages(), reason="no huge pages at once (Linux 6.1)")
+def test_codes_of_many_matrices_lie_in_huge_pages_though_each_is_smaller():
+    rng = np.random.default_rng(0)
+    g = Graph(17)
+    y, n = "x", 1024
+    for _ in range(48):
+        narrow = rng.integers(0, 256, (n, n // 32, 32), np.uint8)
+        inputs = [y, g.const(narrow), g.const(np.full(n * n // 32, 0.01, np.float32))]
+        y = g.op("MatMulNBits", inputs, domain=MICROSOFT, K=n, N=n, bits=8, block_size=32)
+    model = importer.load(g.proto({"x": (1, n)}, [y]))
+    before = _huge()
+    with Session(model, threads=1):
+        assert _huge() - before > 24

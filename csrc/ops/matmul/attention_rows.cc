@@ -194,12 +194,13 @@ void InRows(const RoundedFloats& stored, const void* data, size_t at, size_t str
   }
   float wide[kWide];
   const size_t step = kWide / columns / 4 * 4;
+  const size_t together = stride == columns ? 8 : 1;  // rows, where they lie side by side
   for (size_t j = 0; j < rows; j += step) {
     const size_t count = std::min(step, rows - j);
-    for (size_t i = 0; i < count; ++i) {
-      const size_t row = at + (j + i) * stride;
-      stored.Fetch(data, row + kRowsAhead * stride, columns);
-      stored.Read(data, row, columns, wide + i * columns);
+    for (size_t i = 0; i < count; i += together) {
+      const size_t row = at + (j + i) * stride, floats = std::min(together, count - i) * columns;
+      stored.Fetch(data, row + kRowsAhead * stride, floats);
+      stored.Read(data, row, floats, wide + i * columns);
     }
     use(wide, columns, j, count);
   }

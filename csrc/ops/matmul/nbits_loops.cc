@@ -27,6 +27,12 @@ bool CpuHasVnni() {
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define QNNRT_NBITS_LEVELS 1
 
+// Products of bytes with matrices of bits. Processors of 2019 with AVX512-VNNI have none.
+static bool CpuHasGfni() {
+  static const bool has = __builtin_cpu_supports("gfni") != 0;
+  return has;
+}
+
 #pragma GCC push_options
 #pragma GCC target( \
     "avx512f,avx512vl,avx512bw,avx512dq,avx512vnni,avx2,fma,bmi2,prefer-vector-width=512")
