@@ -217,6 +217,16 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
                             [&](int* n) { return FuseTables(graph, threads, floats, n); }));
   QNNRT_RETURN_IF_ERROR(
       run(PassLevel::kAll, "fuse activations", [&](int* n) { return FuseActivations(graph, n); }));
+  // Behind the activations between them.
+  QNNRT_RETURN_IF_ERROR(
+      run(kPortable, "hand on parts", [&](int* n) { return HandOnParts(graph, n); }));
+  QNNRT_RETURN_IF_ERROR(run(PassLevel::kAll, "join convolutions", [&](int* n) {
+    QNNRT_RETURN_IF_ERROR(JoinConvolutions(graph, floats.kept, n));
+    int fused = 0;  // what is added to them
+    return *n == 0 ? Status::Ok() : FuseActivations(graph, &fused);
+  }));
+  QNNRT_RETURN_IF_ERROR(
+      run(PassLevel::kAll, "split products", [&](int* n) { return SplitProducts(graph, n); }));
   QNNRT_RETURN_IF_ERROR(run(PassLevel::kAll, "keep channels first",
                             [&](int* n) { return KeepChannelsFirst(graph, floats, n); }));
   // Last: what has one reader can be fused into it.
