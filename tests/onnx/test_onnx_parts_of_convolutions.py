@@ -160,3 +160,19 @@ def test_in_sixteen_bits_they_are_one_too(form: str) -> None:
     steps, found, expected = run(ONE[form], "bfloat16")
     assert "Concat" not in steps
     np.testing.assert_allclose(found, expected, rtol=0, atol=3e-2 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("form", [ONE["of two parts"], PASSED_ON["of one convolution"]])
+def test_convolutions_that_are_kept_in_floats_are_so_in_parts(form: Build) -> None:
+    net = Net()
+    shape = (onnx.TensorProto.FLOAT, (2, CHANNELS, HEIGHT, WIDTH))
+    model = importer.load(net.model({"image": shape}, {"y": form(net)}, 17))
+    image = random(1, *shape[1])
+    every = [n.name for n in model.nodes]
+    with qnnrt.Session(model, backend="cpu") as session:
+        wanted = session.run({"image": image})["y"].copy()
+    kept = {"float32_nodes": every}
+    with qnnrt.Session(model, backend="cpu", precision="bfloat16", options=kept) as session:
+        found = session.run({"image": image})["y"]
+    # Sums of groups are added up in another order.
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
