@@ -201,8 +201,12 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
   const bool skips = level == PassLevel::kAll && floats.type == QNN_DATATYPE_FLOAT_32;
   QNNRT_RETURN_IF_ERROR(run(kPortable, "merge branches",
                             [&](int* n) { return MergeBranches(graph, threads, skips, n); }));
-  QNNRT_RETURN_IF_ERROR(
-      run(PassLevel::kAll, "split products", [&](int* n) { return SplitProducts(graph, n); }));
+  // Parts have other names than what is kept.
+  const auto split = [&](int* n) {
+    const bool keeps = floats.kept != nullptr && !floats.kept->nodes.empty();
+    return keeps ? Status::Ok() : SplitProducts(graph, n);
+  };
+  QNNRT_RETURN_IF_ERROR(run(PassLevel::kAll, "split products", split));
   // Behind the products that were split, too.
   QNNRT_RETURN_IF_ERROR(
       run(PassLevel::kAll, "fold factors", [&](int* n) { return FoldFactors(graph, threads, n); }));
@@ -217,6 +221,15 @@ Status RunPasses(NodeGraph* graph, const Threads& threads, std::vector<PassRepor
                             [&](int* n) { return FuseTables(graph, threads, floats, n); }));
   QNNRT_RETURN_IF_ERROR(
       run(PassLevel::kAll, "fuse activations", [&](int* n) { return FuseActivations(graph, n); }));
+  // Behind the activations between them.
+  QNNRT_RETURN_IF_ERROR(
+      run(kPortable, "hand on parts", [&](int* n) { return HandOnParts(graph, n); }));
+  QNNRT_RETURN_IF_ERROR(run(PassLevel::kAll, "join convolutions", [&](int* n) {
+    QNNRT_RETURN_IF_ERROR(JoinConvolutions(graph, floats.kept, n));
+    int fused = 0;  // what is added to them
+    return *n == 0 ? Status::Ok() : FuseActivations(graph, &fused);
+  }));
+  QNNRT_RETURN_IF_ERROR(run(PassLevel::kAll, "split products", split));
   QNNRT_RETURN_IF_ERROR(run(PassLevel::kAll, "keep channels first",
                             [&](int* n) { return KeepChannelsFirst(graph, floats, n); }));
   // Last: what has one reader can be fused into it.

@@ -143,6 +143,9 @@ Status FuseTables(NodeGraph* graph, const Threads& threads, const FloatStorage& 
                   int* changes);  // functions of one fixed-point number
 Status FuseActivations(NodeGraph* graph,
                        int* changes);  // activation and residual add into the producer
+Status HandOnParts(NodeGraph* graph, int* changes);  // of a Concat that a Split takes apart again
+Status JoinConvolutions(NodeGraph* graph, const KeptFloats* kept,
+                        int* changes);  // of a Split's parts, into one in groups
 Status FuseSliding(NodeGraph* graph, const FloatStorage& floats,
                    int* changes);  // a binary operation of slices at steps of one axis
 Status KeepChannelsFirst(NodeGraph* graph, const FloatStorage& floats,
