@@ -139,6 +139,9 @@ SHARED = [
     conv("u8 weights, any zero", (34, 31), (32, 40), (3, 3), pads=SAME, types=(U8, U8, U8),
          weight_offset=-77),
     conv("1d", (2000,), (48, 64), (1,)),
+    dense("rows", 301, 256, 384, axis=0),
+    dense("u8 weights, any zero", 301, 256, 192, types=(U8, U8, U8), axis=0, weight_offset=-77),
+    matmul("rows of images", (2, 3, 60, 256), (256, 192), (2, 3, 60, 192)),
 ]  # fmt: skip
 
 

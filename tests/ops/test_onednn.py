@@ -324,7 +324,10 @@ SHARED = [
     conv("3x3", (41, 33), (32, 40), (3, 3), pads=SAME, batch=1, tail=("Add",), dtype=BRAIN),
     conv("1x1 stride 2", (41, 33), (48, 64), (1, 1), stride=2, batch=1, dtype=BRAIN),
     conv("3x3", (41, 33), (32, 40), (3, 3), pads=SAME, batch=1, tail=("Add",), dtype=F16),
-]
+    matmul("rows", (3, 101, 128), (128, 192), (3, 101, 192), tail=("Add",), dtype=BRAIN,
+           static=(1,)),
+    matmul("rows", (303, 128), (192, 128), (303, 192), tb=True, dtype=F16, static=(1,)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("threads", [2, 3, 5])

@@ -49,6 +49,9 @@ class WeightsOfParts final : public WeightStore {
   std::vector<Kept> kept_;
 };
 
+// Of a part, or rows of a matrix: less than two tiles gain nothing.
+constexpr size_t kLeastPixels = 24;
+
 class Parts final : public Kernel {
  public:
   static Result<KernelPtr> OfPixels(const Node& node, const KernelOptions& options, size_t parts,
@@ -233,9 +236,27 @@ bool KeepsToPixels(const Node& node, const ConvShape& c) {
 
 }  // namespace
 
+Result<KernelPtr> MakeRowParts(const Node& node, const KernelOptions& options, int threads,
+                               MakePart make) {
+  constexpr size_t kWeightsOverRows = 2;
+  const Tensor &in = *node.inputs[0], &weights = *node.inputs[1], &out = *node.outputs[0];
+  const size_t parts = static_cast<size_t>(threads);
+  if (threads == 1 || CpuIsa() != Isa::kAvx512 || !weights.is_static() || in.shape.size() < 2 ||
+      out.shape.size() < 2) {
+    return KernelPtr();
+  }
+  const uint64_t depth = in.shape.back(), columns = out.shape.back();
+  const size_t rows = out.elements() / columns;
+  if (weights.elements() != depth * columns || in.elements() != rows * depth ||
+      rows < parts * kLeastPixels ||
+      weights.bytes() > kWeightsOverRows * (in.bytes() + out.bytes())) {
+    return KernelPtr();
+  }
+  return Parts::OfPixels(node, options, parts, make);
+}
+
 Result<KernelPtr> MakeParts(const Node& node, const KernelOptions& options, const ConvShape& c,
                             int threads, MakePart make) {
-  constexpr size_t kLeastPixels = 24;
   constexpr int64_t kLeastRows = 3;
   if (threads == 1 || !KeepsToPixels(node, c)) return KernelPtr();
   const size_t parts = static_cast<size_t>(threads);
