@@ -127,6 +127,33 @@ def test_results_are_rounded_exact_sums(case: Case, threads: int, kernels: str) 
         assert kernel.endswith(("amx", "vnni")) == case.fast, kernel
 
 
+#: Enough work for several threads, and few weights: each has pixels or rows of its own.
+SHARED = [
+    conv("1x1", (31, 33), (64, 96), (1, 1), axis=3),
+    conv("1x1, images", (15, 17), (96, 64), (1, 1), batch=3, bias=False),
+    conv("1x1 stride 2", (57, 58), (48, 64), (1, 1), stride=2),
+    conv("3x3", (29, 31), (40, 48), (3, 3), pads=UNEVEN, axis=3),
+    conv("7x7 stride 2", (113, 90), (3, 32), (7, 7), stride=2, pads=((3, 2), (2, 3))),
+    conv("3x3 in groups", (31, 28), (64, 64), (3, 3), group=8, pads=SAME),
+    conv("3x3 dilated", (33, 31), (32, 32), (3, 3), dilation=2, pads=((2, 1), (0, 3))),
+    conv("u8 weights, any zero", (34, 31), (32, 40), (3, 3), pads=SAME, types=(U8, U8, U8),
+         weight_offset=-77),
+    conv("1d", (2000,), (48, 64), (1,)),
+    dense("rows", 301, 256, 384, axis=0),
+    dense("u8 weights, any zero", 301, 256, 192, types=(U8, U8, U8), axis=0, weight_offset=-77),
+    matmul("rows of images", (2, 3, 60, 256), (256, 192), (2, 3, 60, 192)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SHARED, ids=str)
+def test_pixels_that_threads_share_are_those_of_one_thread(case: Case) -> None:
+    expected, _ = run(case.model(), "auto", 1, case.arrays())
+    for threads in (2, 3, 5):
+        got, kernels = run(case.model(), "auto", threads, case.arrays())
+        assert len(kernels) == 1
+        np.testing.assert_array_equal(got, expected)
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_context_binary_computes_the_same_bytes(case: Case, tmp_path: Path) -> None:
     """Nothing that a kernel packed depends on data that is not there any more."""

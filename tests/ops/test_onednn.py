@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -98,6 +99,7 @@ def conv(
     dilation: int = 1,
     group: int = 1,
     op: str = "Conv2d",
+    batch: int = 2,
     **more: object,
 ) -> Case:
     spatial = tuple(
@@ -112,8 +114,8 @@ def conv(
     }
     if op == "Conv2d":
         params["group"] = np.uint32(group)
-    shapes = [(2, *size, cin), (*kernel, cin // group, cout), (cout,)]
-    return Case(name, op, shapes, (2, *spatial, cout), params, **more)  # type: ignore[arg-type]
+    shapes = [(batch, *size, cin), (*kernel, cin // group, cout), (cout,)]
+    return Case(name, op, shapes, (batch, *spatial, cout), params, **more)  # type: ignore[arg-type]
 
 
 def transpose_conv(
@@ -313,9 +315,24 @@ def test_a_binary_of_pixels_that_threads_share_loads_for_one_thread(tmp_path: Pa
             session.run()
 
 
+BRAIN = np.dtype(ml_dtypes.bfloat16)
+SHARED = [
+    conv("1x1", (28, 32), (24, 112), (1, 1), group=4, tail=("Add", "Relu")),
+    conv("1x1", (23, 31), (48, 64), (1, 1), tail=("Relu", "Add")),
+    conv("3x3", (41, 33), (3, 40), (3, 3), stride=2, pads=SAME, batch=1, tail=("Relu",)),
+    conv("1x1", (23, 31), (64, 96), (1, 1), tail=("Add",), dtype=BRAIN),
+    conv("3x3", (41, 33), (32, 40), (3, 3), pads=SAME, batch=1, tail=("Add",), dtype=BRAIN),
+    conv("1x1 stride 2", (41, 33), (48, 64), (1, 1), stride=2, batch=1, dtype=BRAIN),
+    conv("3x3", (41, 33), (32, 40), (3, 3), pads=SAME, batch=1, tail=("Add",), dtype=F16),
+    matmul("rows", (3, 101, 128), (128, 192), (3, 101, 192), tail=("Add",), dtype=BRAIN,
+           static=(1,)),
+    matmul("rows", (303, 128), (192, 128), (303, 192), tb=True, dtype=F16, static=(1,)),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("threads", [2, 3, 5])
-def test_pixels_that_threads_share_are_those_of_one_thread(threads: int) -> None:
-    case = conv("1x1", (28, 32), (24, 112), (1, 1), group=4, tail=("Add", "Relu"))
+@pytest.mark.parametrize("case", SHARED, ids=lambda c: f"{c.name} {c.dtype}")
+def test_pixels_that_threads_share_are_those_of_one_thread(case: Case, threads: int) -> None:
     alone, _ = run(case.model(), "auto", 1)
     shared, kernels = run(case.model(), "auto", threads)
     assert len(kernels) == 1

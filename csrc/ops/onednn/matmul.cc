@@ -5,6 +5,7 @@
 
 #include "ops/brain_gemm.h"
 #include "ops/isa.h"
+#include "ops/onednn/conv_parts.h"
 #include "ops/onednn/shapes.h"
 
 #ifdef QNNRT_ONEDNN_HEADERS
@@ -42,7 +43,7 @@ constexpr int64_t kManyTerms = 384, kLargeChunk = 256, kSmallChunk = 32;
 constexpr double kSmallWork = 2.5e6;
 
 Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
-                       const std::optional<MatMulShape>& shape) {
+                       const std::optional<MatMulShape>& shape, MakePart again) {
   if (!shape) return KernelPtr();
   const MatMulShape& o = *shape;
   const Tensor& weights = *node.inputs[1];
@@ -84,22 +85,27 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
   }
 
   if (Load() == nullptr) return KernelPtr();
+  const int threads = ThreadsFor(node, options, work);
+  if (!floats && o.src_strides.back() == 1) {
+    QNNRT_ASSIGN_OR_RETURN(KernelPtr parts, MakeRowParts(node, options, threads, again));
+    if (parts) return parts;
+  }
 
   ProductLayouts l(o, MemoryDesc::Strided(o.src, o.src_strides, types->in),
                    MemoryDesc::Dense(o.dst, types->out), types->in);
   if (bias != nullptr) l.bias = MemoryDesc::Dense(o.bias(), types->bias);
   if (types->addend != dnnl_data_type_undef) l.addend = MemoryDesc::Dense(o.dst, types->addend);
-  return MakeProduct(node, options, ThreadsFor(node, options, work), o, l);
+  return MakeProduct(node, options, threads, o, l);
 }
 
 }  // namespace
 
 Result<KernelPtr> MakeFullyConnected(const Node& node, const KernelOptions& options) {
-  return Make(node, options, ReadFullyConnectedShape(node));
+  return Make(node, options, ReadFullyConnectedShape(node), MakeFullyConnected);
 }
 
 Result<KernelPtr> MakeMatMul(const Node& node, const KernelOptions& options) {
-  return Make(node, options, ReadMatMulShape(node));
+  return Make(node, options, ReadMatMulShape(node), MakeMatMul);
 }
 
 }  // namespace qnnrt::onednn

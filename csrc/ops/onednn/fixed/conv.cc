@@ -1,5 +1,6 @@
 // Convolutions of 8-bit activations with static 8-bit weights.
 #include "ops/isa.h"
+#include "ops/onednn/conv_parts.h"
 #include "ops/onednn/fixed/encodings.h"
 #include "ops/onednn/shapes.h"
 #include "ops/onednn/staged.h"
@@ -86,6 +87,10 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
     return KernelPtr();
   }
 
+  const int threads = ThreadsForIntegers(node, options, c->work);
+  QNNRT_ASSIGN_OR_RETURN(KernelPtr parts, MakeParts(node, options, *c, threads, MakeFixedConv));
+  if (parts) return parts;
+
   // Padding stands for a real zero, which oneDNN writes as the integer 0.
   const int64_t zero = -int64_t{in.quantization.offsets[0]};
   const FixedRange range = RangeOf(in.dtype, 0);
@@ -111,9 +116,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   QNNRT_RETURN_IF_ERROR(FoldEncodings(node, options, order, *as_signed, {c->cout},
                                       c->groups == 1 ? 1 : 3, &integers));
   if (!rest) LimitOutput(node, &integers);
-  QNNRT_ASSIGN_OR_RETURN(
-      KernelPtr kernel,
-      MakeProduct(node, options, ThreadsForIntegers(node, options, c->work), *c, l, &integers));
+  QNNRT_ASSIGN_OR_RETURN(KernelPtr kernel, MakeProduct(node, options, threads, *c, l, &integers));
   if (!kernel) return kernel;
   if (pad) {
     kernel = MakePadded(std::move(kernel), node, before, after, static_cast<uint8_t>(zero));

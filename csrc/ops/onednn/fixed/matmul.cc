@@ -1,4 +1,5 @@
 // MatMul and FullyConnected in 8 bits.
+#include "ops/onednn/conv_parts.h"
 #include "ops/onednn/fixed/encodings.h"
 #include "ops/onednn/shapes.h"
 #include "ops/onednn/staged.h"
@@ -36,7 +37,8 @@ ConvGeometry AsConvolution(const MatMulShape& o) {
 }
 
 Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
-                       const std::optional<MatMulShape>& shape, bool columns_outside) {
+                       const std::optional<MatMulShape>& shape, bool columns_outside,
+                       MakePart again) {
   const Tensor& in = *node.inputs[0];
   const Tensor& weights = *node.inputs[1];
   const Tensor* bias = Bias(node);
@@ -49,15 +51,18 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
     return KernelPtr();
   }
   const MatMulShape& o = *shape;
+  const int threads = ThreadsForIntegers(node, options, o.work());
+  if (o.src_strides.back() == 1) {
+    QNNRT_ASSIGN_OR_RETURN(KernelPtr parts, MakeRowParts(node, options, threads, again));
+    if (parts) return parts;
+  }
   const size_t rank = o.dst.size();
   const Dims bias_dims = o.bias();
   ProductLayouts l(o, MemoryDesc::Strided(o.src, o.src_strides, type),
                    MemoryDesc::Dense(o.dst, out_type), dnnl_s8);
   l.bias = MemoryDesc::Dense(bias_dims, dnnl_f32);
   IntegerProblem integers;
-  const auto make = [&] {
-    return MakeProduct(node, options, ThreadsForIntegers(node, options, o.work()), o, l, &integers);
-  };
+  const auto make = [&] { return MakeProduct(node, options, threads, o, l, &integers); };
 
   const uint64_t matrix = static_cast<uint64_t>(o.src.back() * o.dst.back());
   if (weights.is_static() && weights.elements() == matrix) {
@@ -102,11 +107,11 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
 }  // namespace
 
 Result<KernelPtr> MakeFixedFullyConnected(const Node& node, const KernelOptions& options) {
-  return Make(node, options, ReadFullyConnectedShape(node), true);
+  return Make(node, options, ReadFullyConnectedShape(node), true, MakeFixedFullyConnected);
 }
 
 Result<KernelPtr> MakeFixedMatMul(const Node& node, const KernelOptions& options) {
-  return Make(node, options, ReadMatMulShape(node), node.Bool("transpose_in1"));
+  return Make(node, options, ReadMatMulShape(node), node.Bool("transpose_in1"), MakeFixedMatMul);
 }
 
 }  // namespace qnnrt::onednn
