@@ -8,6 +8,7 @@ and what a token has not chosen counts 0.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import onnx
@@ -66,7 +67,7 @@ class _Experts(Body):
             shares = self.op("GatherElements", [every_share, best[1]], axis=-1)
         return best[1], shares
 
-    def two(self, op: str, inputs: list[str], **attrs: int) -> tuple[str, str]:
+    def two(self, op: str, inputs: list[str], **attrs: Any) -> tuple[str, str]:
         name = f"t{len(self.nodes)}"
         self.nodes.append(onnx.helper.make_node(op, inputs, [name, name + "b"], **attrs))
         return name, name + "b"
