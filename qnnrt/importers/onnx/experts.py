@@ -29,6 +29,8 @@ class _Experts(Body):
     weights: tuple[int, ...] = (2, 4, 6)
     biases: tuple[int, ...] = (3, 5, 7)
     shares_given: int | None = None
+    #: So many experts are multiplied by in the time that gathering one takes.
+    gathered_as = 1
 
     def __init__(self, node: OnnxNode) -> None:
         super().__init__(node)
@@ -46,7 +48,7 @@ class _Experts(Body):
             raise ValueError(f"k is {self.k}, of {self.experts} experts")
         if math.prod(n.input(0).shape[:-1]) != self.tokens:
             raise ValueError(f"{self.tokens} rows of router_probs for {list(n.input(0).shape)}")
-        self.few = self.tokens * self.k <= self.experts
+        self.few = self.tokens * self.k * self.gathered_as <= self.experts
         self.chosen, self.shares = self._route()
 
     def _route(self) -> tuple[str, str]:
@@ -146,6 +148,7 @@ class _NarrowExperts(_Experts):
 
     weights, biases = (2, 5, 8), (4, 7, 10)
     shares_given = 14
+    gathered_as = 24  # gathered weights are made real numbers
 
     def _matrices(self, at: int) -> tuple[int, dict[str, int], list[np.ndarray]]:
         """Of layer `at`: columns, and how codes, scales and zero points of all experts lie."""
