@@ -242,7 +242,7 @@ def test_a_dimension_may_be_called_as_an_input() -> None:
 
 def test_every_unsupported_node_is_named_at_once() -> None:
     nodes = [
-        helper.make_node("Unique", ["m"], ["a"], name="first", axis=0),
+        helper.make_node("MaxRoiPool", ["m", "m"], ["a"], name="first", pooled_shape=[1, 1]),
         helper.make_node("Cast", ["a"], ["b"], to=FLOAT),
         helper.make_node("MaxRoiPool", ["m", "m"], ["c"], name="second", pooled_shape=[1, 1]),
         helper.make_node("Add", ["c", "c"], ["d"]),
@@ -252,9 +252,9 @@ def test_every_unsupported_node_is_named_at_once() -> None:
     with pytest.raises(UnsupportedOpError) as caught:
         importer.load(proto)
     assert [(n.name, n.op) for n in caught.value.nodes] == [
-        ("first", "Unique"), ("second", "MaxRoiPool"), ("third", "my.ops.Wobble"),
+        ("first", "MaxRoiPool"), ("second", "MaxRoiPool"), ("third", "my.ops.Wobble"),
     ]  # fmt: skip
-    assert caught.value.nodes[0].types == "float32[2, 2]"
+    assert caught.value.nodes[0].types == "float32[2, 2], float32[2, 2]"
     assert all(n.reason for n in caught.value.nodes)
     assert str(caught.value).startswith("3 nodes are not supported")
 

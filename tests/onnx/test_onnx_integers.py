@@ -117,7 +117,7 @@ def test_arithmetic_of_integers_wraps_as_numpys_does(dtype: str) -> None:
 def test_clip_keeps_large_integers(dtype: str) -> None:
     x = edges(dtype)
     ends = np.iinfo(dtype)
-    for low, high in ((ends.min + 1, ends.max - 1), (5, 2)):
+    for low, high in ((ends.min + 1, ends.max - 1), (5, 2), (2, 5), (3, 3)):
         bounds = [np.array(low, dtype), np.array(high, dtype)]
         for found in results("Clip", {}, [x, *bounds], fixed=1):
             np.testing.assert_array_equal(found, np.minimum(np.maximum(x, bounds[0]), bounds[1]))

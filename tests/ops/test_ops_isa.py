@@ -97,6 +97,48 @@ def pick() -> None:
                 check_top_k(x, k, largest, dtype)
 
 
+def order() -> None:
+    """Few of a row, many, more than there is room for, all, of many that are equal, and NaN."""
+    for dtype in ("float32", "float16", "float64", *INTEGERS):
+        for size, of in ((70, 5), (500, 40), (5000, 300), (9000, 2000), (9000, 2049), (40, 40)):
+            x = (np.arange(2 * size) * 7919 % (size // 2)).reshape(2, size).astype(dtype)
+            if dtype.startswith("float"):
+                x = np.where(x % 3 == 0, -x, x)  # with negative 0
+            for largest in (True, False):
+                for k in (1, of):
+                    check_top_k(x, k, largest, dtype)
+                    check_nan_first(x, k, largest, dtype)
+    falling = np.arange(9000, dtype=np.float32)[None]  # each better than those before
+    check_top_k(falling, 300, True, "float32")
+
+
+def check_nan_first(x: np.ndarray, k: int, largest: bool, dtype: str) -> None:
+    if not dtype.startswith("float"):
+        return
+    x = x.copy()
+    x[1, 3::50] = np.nan
+    key = np.where(np.isnan(x), -np.inf, x * (-1 if largest else 1))
+    expected = np.argsort(key, -1, kind="stable")[:, :k]
+    params = {"k": k, "largest": largest}
+    _, where = run_op("TopK", [x], [expected.shape] * 2, params, dtype=[dtype, "int64"])
+    np.testing.assert_array_equal(where, expected)
+
+
+def clamp() -> None:
+    for dtype in INTEGERS:
+        x, info = numbers((131,), dtype), np.iinfo(dtype)
+        for low, high in ((3, 9), (-7, 100), (-np.inf, 5), (0, np.inf)):
+            params = {"min_value": np.float32(low), "max_value": np.float32(high)}
+            expected = np.minimum(np.maximum(x, dtype_of(max(low, info.min), dtype)),
+                                  dtype_of(min(high, info.max), dtype))  # fmt: skip
+            (got,) = run_op("ReluMinMax", [x], [x.shape], params)
+            np.testing.assert_array_equal(got, expected, dtype)
+
+
+def dtype_of(value: float, dtype: str) -> np.generic:
+    return np.dtype(dtype).type(int(value))
+
+
 def compare() -> None:
     for dtype in ("float64", *INTEGERS):
         x, y = numbers((257,), dtype, 1), numbers((257,), dtype, 2)
@@ -143,8 +185,8 @@ def soften() -> None:
 def test_every_instruction_set_computes_what_numpy_does(isa: str) -> None:
     code = """
     from ops import test_ops_isa as t
-    names = "turn reduce_integers reduce_bands divide convert pick compare resize soften"
-    for name in names.split():
+    names = "turn reduce_integers reduce_bands divide convert pick order clamp compare resize"
+    for name in (*names.split(), "soften"):
         getattr(t, name)()
     print("done")
     """

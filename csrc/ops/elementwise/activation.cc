@@ -31,26 +31,28 @@ QNNRT_UNARY(ReluMinMax, float, vmath::Clamp(x, p.alpha, p.beta))
 // Integers between limits that lose what they have behind the point, as on the vendor's HTP
 // backend.
 template <typename T>
-void ClampIntegers(const void* in, void* out, size_t n, UnaryParams p) {
-  const auto limit = [](float at) {
+struct ClampIntegers {
+  static QNNRT_INLINE void Run(const void* in, void* out, size_t n, UnaryParams p) {
+    const T low = Limit(p.alpha), high = Limit(p.beta);
+    const T* x = static_cast<const T*>(in);
+    T* o = static_cast<T*>(out);
+    QNNRT_SIMD
+    for (size_t i = 0; i < n; ++i) o[i] = std::min(std::max(x[i], low), high);
+  }
+  static T Limit(float at) {
     const double whole = std::trunc(static_cast<double>(at));
     if (!(whole > static_cast<double>(std::numeric_limits<T>::min())))
       return std::numeric_limits<T>::min();
     if (whole >= static_cast<double>(std::numeric_limits<T>::max()))
       return std::numeric_limits<T>::max();
     return static_cast<T>(whole);
-  };
-  const T low = limit(p.alpha), high = limit(p.beta);
-  const T* x = static_cast<const T*>(in);
-  T* o = static_cast<T*>(out);
-  QNNRT_SIMD
-  for (size_t i = 0; i < n; ++i) o[i] = std::min(std::max(x[i], low), high);
-}
+  }
+};
 UnaryLoop IntegerClamp(Qnn_DataType_t type) {
   return VisitNumber(type, [](auto t) -> UnaryLoop {
     using T = decltype(t);
     if constexpr (std::is_integral_v<T>)
-      return ClampIntegers<T>;
+      return PickIsa<ClampIntegers<T>>();
     else
       return nullptr;
   });

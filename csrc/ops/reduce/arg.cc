@@ -1,5 +1,4 @@
-// Argmax, Argmin and TopK. Ties go to the lower index; a NaN counts as the largest value in Argmax
-// and TopK, and as the smallest in Argmin (numpy's rule).
+// Argmax and Argmin. Ties go to the lower index; a NaN comes before all other values.
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -17,17 +16,6 @@ namespace {
 constexpr size_t kGrainElements = 16 << 10;
 constexpr size_t kColumns = 128;
 constexpr size_t kShort = 16;  // rows shorter than that are turned, and searched side by side
-
-// Indices are counted in 32 bits, as sizes are, so that a loop over wide ones is no other one. They
-// are not negative: INT_32 and UINT_32 hold the same bits.
-bool IsWide(Qnn_DataType_t indices) { return indices == QNN_DATATYPE_INT_64; }
-
-// Whether x comes strictly before y.
-template <typename T, bool largest>
-QNNRT_INLINE bool Before(T x, T y) {
-  const bool unordered = (x != x) & (y == y);  // no branches: loops of these are vectorised
-  return (largest ? x > y : x < y) | unordered;
-}
 
 // Where in a row the best value is: first its value, then the first index that has it.
 template <typename T, bool largest>
@@ -166,127 +154,6 @@ Result<KernelPtr> MakeArg(const Node& node, const KernelOptions&) {
   });
 }
 
-// Most of a long row is worse than the k best so far, and is looked at a block at a time.
-constexpr size_t kScan = 64;
-template <typename T, bool largest>
-struct AnyBefore {
-  static QNNRT_INLINE bool Run(const T* x, T limit) {
-    using Word = std::conditional_t<sizeof(T) == 8, uint64_t,
-                                    std::conditional_t<sizeof(T) == 4, uint32_t, uint8_t>>;
-    Word any = 0;
-    QNNRT_SIMD_REDUCE(reduction(| : any))
-    for (size_t i = 0; i < kScan; ++i) any |= Before<T, largest>(x[i], limit) ? Word{1} : Word{0};
-    return any != 0;
-  }
-};
-
-// The k best of each row, best first. The outputs themselves hold the heap, its root the worst of
-// those kept; sorting it in place leaves them in order. Wide indices are made of those in 32 bits,
-// which lie in the first half of their row until then.
-template <typename T, bool largest>
-class TopKKernel final : public Kernel {
- public:
-  TopKKernel(size_t rows, size_t n, size_t k, bool wide) : rows_(rows), n_(n), k_(k), wide_(wide) {}
-
-  Status Run(const ExecArgs& args) override {
-    const T* in = static_cast<const T*>(args.in[0]);
-    T* values = static_cast<T*>(args.out[0]);
-    char* indices = static_cast<char*>(args.out[1]);
-    const size_t row_bytes = k_ * (wide_ ? sizeof(int64_t) : sizeof(uint32_t));
-    if (k_ == 0) return {};
-    args.threads.For(rows_, 1 + kGrainElements / (4 * n_), [&](size_t begin, size_t end) {
-      for (size_t r = begin; r < end; ++r) {
-        char* const index = indices + r * row_bytes;
-        Row(in + r * n_, values + r * k_, reinterpret_cast<uint32_t*>(index));
-        if (wide_) Widen(index);
-      }
-    });
-    return {};
-  }
-
- private:
-  // Whether (x, i) is to come after (y, j).
-  static bool Worse(T x, uint32_t i, T y, uint32_t j) {
-    if (Before<T, largest>(y, x)) return true;
-    return !Before<T, largest>(x, y) && i > j;
-  }
-  static void Sift(T* v, uint32_t* index, size_t at, size_t size) {
-    const T value = v[at];
-    const uint32_t own = index[at];
-    for (size_t child; (child = 2 * at + 1) < size; at = child) {
-      if (child + 1 < size && Worse(v[child + 1], index[child + 1], v[child], index[child]))
-        ++child;
-      if (!Worse(v[child], index[child], value, own)) break;
-      v[at] = v[child], index[at] = index[child];
-    }
-    v[at] = value, index[at] = own;
-  }
-  void Row(const T* x, T* v, uint32_t* index) const {
-    for (size_t i = 0; i < k_; ++i) v[i] = x[i], index[i] = static_cast<uint32_t>(i);
-    for (size_t i = k_ / 2; i-- > 0;) Sift(v, index, i, k_);
-    // Of k best about k log(n / k) come late: most blocks have none where n is this much larger.
-    const bool scan = n_ / k_ > 8 * kScan;
-    for (size_t i = k_; i < n_;) {
-      const size_t block = std::min(kScan, n_ - i);
-      if (scan && block == kScan && !any_(x + i, v[0])) {
-        i += kScan;
-        continue;
-      }
-      for (const size_t end = i + block; i < end; ++i) {
-        if (!Before<T, largest>(x[i], v[0])) continue;  // an equal one is later, so worse
-        v[0] = x[i], index[0] = static_cast<uint32_t>(i);
-        Sift(v, index, 0, k_);
-      }
-    }
-    for (size_t size = k_; size-- > 1;) {
-      std::swap(v[0], v[size]);
-      std::swap(index[0], index[size]);
-      Sift(v, index, 0, size);
-    }
-  }
-
-  void Widen(char* row) const {
-    for (size_t i = k_; i-- > 0;) {
-      uint32_t index;
-      std::memcpy(&index, row + i * sizeof(index), sizeof(index));
-      const int64_t wide = index;
-      std::memcpy(row + i * sizeof(wide), &wide, sizeof(wide));
-    }
-  }
-
-  const size_t rows_, n_, k_;
-  const bool wide_;
-  const decltype(PickIsa<AnyBefore<T, largest>>()) any_ = PickIsa<AnyBefore<T, largest>>();
-};
-
-Status InferTopK(const Node& node, std::vector<Shape>* outputs) {
-  const Shape& in = node.inputs[0]->shape;
-  const int64_t k = node.Int("k");
-  if (k < 0 || k > int64_t{in.back()}) {
-    return Invalid("param 'k' is %lld, expected a value in [0, %u], the size of the last axis",
-                   static_cast<long long>(k), in.back());
-  }
-  for (Shape& out : *outputs) {
-    out = in;
-    out.back() = static_cast<uint32_t>(k);
-  }
-  return {};
-}
-
-template <bool largest>
-Result<KernelPtr> MakeTopK(const Node& node) {
-  const Shape& in = node.inputs[0]->shape;
-  const size_t rows = Product(in, 0, in.size() - 1), k = static_cast<size_t>(node.Int("k"));
-  return VisitNumber(node.inputs[0]->dtype, [&](auto t) -> Result<KernelPtr> {
-    const bool wide = IsWide(node.outputs[1]->dtype);
-    return KernelPtr(std::make_unique<TopKKernel<decltype(t), largest>>(rows, in.back(), k, wide));
-  });
-}
-
-Result<KernelPtr> MakeTopK(const Node& node, const KernelOptions&) {
-  return node.Bool("largest") ? MakeTopK<true>(node) : MakeTopK<false>(node);
-}
-
 }  // namespace
 
 OpList ArgOps() {
@@ -304,16 +171,8 @@ OpList ArgOps() {
        InferArg,
        MakeArg<false>,
        OpDef::kMoves | OpDef::kLpai},
-      {QNN_OP_TOP_K,
-       {in},
-       {{"out[0]", types::kNumber, PortSpec::kOne, 0}, {"out[1]", types::kIndex}},
-       {{"k", ParamSpec::kInt, Required(), "at most the size of the last axis"},
-        {"largest", ParamSpec::kBool, Default(true), "false: the smallest, smallest first"}},
-       InferTopK,
-       MakeTopK,
-       OpDef::kMoves},
+      TopKOp(),
   };
-  ops.back().sensitive_inputs = 1;
   return ops;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "abi/qnn_types.h"
 #include "ops/isa.h"
 
 namespace qnnrt {
@@ -16,6 +17,17 @@ constexpr T WorstOf() {
   if constexpr (largest) return L::has_infinity ? -L::infinity() : L::lowest();
   return L::has_infinity ? L::infinity() : L::max();
 }
+
+// Whether x comes strictly before y.
+template <typename T, bool largest>
+QNNRT_INLINE bool Before(T x, T y) {
+  const bool unordered = (x != x) & (y == y);  // no branches: loops of these are vectorised
+  return (largest ? x > y : x < y) | unordered;
+}
+
+// Indices are counted in 32 bits, as sizes are, so that a loop over wide ones is no other one. They
+// are not negative: INT_32 and UINT_32 hold the same bits.
+inline bool IsWide(Qnn_DataType_t indices) { return indices == QNN_DATATYPE_INT_64; }
 
 template <typename T, bool largest>
 QNNRT_INLINE T BestOf(const T* x, size_t n) {

@@ -5,6 +5,7 @@
 namespace qnnrt {
 
 [[gnu::cold]] OpList ArgOps();          // Argmax, Argmin, TopK: arg.cc
+[[gnu::cold]] OpDef TopKOp();           // top_k.cc
 [[gnu::cold]] OpDef CumulativeSumOp();  // scan.cc
 
 }  // namespace qnnrt

@@ -47,7 +47,7 @@ class _Blocks:
             return np.full((self.rows, self.blocks), 1 << (self.bits - 1), np.int32)
         if self.zeros.dtype != np.uint8:
             return self.zeros.reshape(self.rows, self.blocks)
-        found = _unpacked(self.zeros.reshape(self.rows, -1), self.bits)
+        found = unpacked(self.zeros.reshape(self.rows, -1), self.bits)
         return found[:, : self.blocks].astype(np.int32)
 
 
@@ -85,7 +85,7 @@ def _narrow_product(c: Lowering, n: OnnxNode) -> Value | None:
     codes, scales = m.codes, m.scales.reshape(m.rows, m.blocks)
     if np.any(scales <= 0):
         codes, scales, zeros = with_positive_scales(
-            _unpacked(codes.reshape(m.rows, m.blocks, -1), m.bits),
+            unpacked(codes.reshape(m.rows, m.blocks, -1), m.bits),
             scales,
             zeros,
             (low, high),
@@ -124,7 +124,7 @@ def _narrow_product(c: Lowering, n: OnnxNode) -> Value | None:
 def _matmul_bits(n: OnnxNode) -> onnx.FunctionProto:
     """Beside activations in float, with weights that are made such, too."""
     b, m = Body(n), _matrix(n)
-    q = _unpacked(m.codes, m.bits).reshape(m.rows, m.blocks, -1)[..., : m.size].astype(np.float32)
+    q = unpacked(m.codes, m.bits).reshape(m.rows, m.blocks, -1)[..., : m.size].astype(np.float32)
     offset = m.offsets().astype(np.float32)
     real = (q - offset[..., None]) * m.scales.reshape(m.rows, m.blocks, 1).astype(np.float32)
     weights = real.reshape(m.rows, -1)[:, : m.depth].T.astype(m.scales.dtype)
@@ -133,7 +133,7 @@ def _matmul_bits(n: OnnxNode) -> onnx.FunctionProto:
     return b.proto(b.op("Add", [y, b.given(5)]) if n.has(5) else y)
 
 
-def _unpacked(data: np.ndarray, bits: int) -> np.ndarray:
+def unpacked(data: np.ndarray, bits: int) -> np.ndarray:
     """The numbers in bytes, the lowest bits first, along the last dimension."""
     if bits not in (2, 4, 8):
         raise Unsupported(f"weights of {bits} bits")
@@ -153,8 +153,8 @@ def _gather(n: OnnxNode) -> onnx.FunctionProto:
     if size < 1:
         raise ValueError(f"block_size is {size}")
     if codes.dtype == np.uint8:
-        codes = _unpacked(codes, bits)
-        zeros = None if zeros is None else _unpacked(zeros, bits)
+        codes = unpacked(codes, bits)
+        zeros = None if zeros is None else unpacked(zeros, bits)
     blocks = tuple(-(-d // size) if i == axis else d for i, d in enumerate(codes.shape))
     if scales.shape != blocks:
         raise ValueError(f"scales of shape {list(scales.shape)} for blocks of {list(blocks)}")

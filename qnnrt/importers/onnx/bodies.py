@@ -50,6 +50,7 @@ BODIES: dict[str, Table[BodyFn]] = {
         {
             "blocks": "GatherBlockQuantized MatMulNBits",
             "expanded_matrices": "CDist Inverse",
+            "experts": "MoE QMoE",
             "fused": (
                 "BiasAdd BiasGelu BiasSplitGelu EmbedLayerNormalization FastGelu FusedConv "
                 "FusedGemm FusedMatMul Gelu GroupNorm NhwcConv NhwcFusedConv NhwcMaxPool "

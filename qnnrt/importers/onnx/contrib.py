@@ -35,6 +35,11 @@ _GROUP_NORM = {**_EPSILON, "activation!": _INT, "channels_last": _INT, "groups!"
 _ATTENTION = {
     "mask_filter_value": _FLOAT, "num_heads!": _INT, "scale": _FLOAT, "unidirectional": _INT,
 }  # fmt: skip
+_EXPERTS = {
+    "activation_alpha": _FLOAT, "activation_beta": _FLOAT, "activation_type": _STRING, "k": _INT,
+    "normalize_routing_weights": _INT, "swiglu_fusion": _INT, "swiglu_limit": _FLOAT,
+    "use_sparse_mixer": _INT,
+}  # fmt: skip
 
 #: Operator -> its inputs ("?" may be left out, "*" repeats the last three), and its attributes.
 _OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
@@ -183,6 +188,13 @@ _OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
             "weight_prepacked": _INT,
         },
     ),
+    "MoE": (
+        (
+            "input router_probs fc1_experts_weights fc1_experts_bias? fc2_experts_weights "
+            "fc2_experts_bias? fc3_experts_weights? fc3_experts_bias?"
+        ),
+        _EXPERTS,
+    ),
     "MultiHeadAttention": (
         (
             "query key? value? bias? key_padding_mask? attention_bias? past_key? past_value? "
@@ -241,6 +253,26 @@ _OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
     "QLinearWhere": (
         "condition X x_scale x_zero_point Y y_scale y_zero_point z_scale z_zero_point",
         {},
+    ),
+    "QMoE": (
+        (
+            "input router_probs fc1_experts_weights fc1_scales? fc1_experts_bias? "
+            "fc2_experts_weights fc2_scales? fc2_experts_bias? fc3_experts_weights? fc3_scales? "
+            "fc3_experts_bias? fc1_zero_points? fc2_zero_points? fc3_zero_points? router_weights? "
+            "fc1_global_scale? fc2_global_scale? fc1_act_scale? fc2_act_scale? "
+            "fc1_act_block_scale? fc2_act_block_scale?"
+        ),
+        {
+            **_EXPERTS,
+            "accuracy_level": _INT,
+            "block_size": _INT,
+            "expert_weight_bits": _INT,
+            "fc1_expert_weight_bits": _INT,
+            "fc2_expert_weight_bits": _INT,
+            "fc3_expert_weight_bits": _INT,
+            "quant_type": _STRING,
+            "weights_prepacked": _INT,
+        },
     ),
     "QuickGelu": ("X", {"alpha": _FLOAT}),
     "Range": ("start limit delta?", {}),

@@ -197,11 +197,27 @@ def clip(c: Lowering, n: OnnxNode) -> Value:
             return unary(
                 c, "ReluMinMax", x, min_value=np.float32(least), max_value=np.float32(most)
             )
+    if x.dtype.kind in "iu" and fixed and (limits := _whole_limits(x.dtype, low, high)):
+        return unary(c, "ReluMinMax", x, min_value=limits[0], max_value=limits[1])
     if low is not None:
         x = nary(c, "ElementWiseMaximum", [x, low])
     if high is not None:
         x = nary(c, "ElementWiseMinimum", [x, high])
     return x if low is not None or high is not None else c.b.reshape(x, x.shape)
+
+
+def _whole_limits(
+    dtype: np.dtype, low: Value | None, high: Value | None
+) -> tuple[np.float32, np.float32] | None:
+    """Both limits in one pass, where floats hold them: what a type cannot reach is no limit."""
+    limits = [None if v is None else int(v.const.reshape(())) for v in (low, high)]
+    if limits == [None, None] or any(v is not None and int(np.float32(v)) != v for v in limits):
+        return None
+    least, most = (
+        np.float32(end if v is None else v)
+        for v, end in zip(limits, (-np.inf, np.inf), strict=True)
+    )
+    return (least, most) if least <= most else None
 
 
 @lowers("Softmax", "LogSoftmax", to="Softmax, LogSoftmax")

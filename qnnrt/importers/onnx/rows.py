@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+import onnx
 
 from ...dtypes import is_float
 from .infer_shape import shape_slice
@@ -19,6 +20,9 @@ from .nodes import TARGETS, OnnxNode, Unsupported, axis_of
 from .scope import ROWS, Lower, Results, RowsRule, Scope
 from .sizes import Number, count_of, element_count, fewer, once, shape_of
 from .values import Value, constant, identity
+
+#: Numbers that slices are compared by, each with each.
+_MOST_COMPARED = 1 << 22
 
 #: ONNX op type -> what takes such values.
 TAKEN: dict[str, RowsRule] = {}
@@ -428,22 +432,54 @@ def _unique(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     given = n.input(0)
     if given.is_const and given.count is None:
         return None
-    if "axis" in n.attrs and given.rank != 1:
-        raise Unsupported("slices of which no two are the same")
     if given.count is not None:
         raise Unsupported("what is there once of as many rows as the data decide")
-    x = g.b.reshape(given, (math.prod(given.shape),))
+    if "axis" in n.attrs and given.rank != 1:
+        axis = axis_of(n.integer("axis"), given.rank)
+        found = _unique_of(g, n, _ranks(g, given, axis))
+        # Indices that do not count may be beyond the last one.
+        inside = g.emitted("Min", [found[1], constant(np.array(given.shape[axis] - 1))])
+        return [g.emitted("Gather", [given, inside], axis=axis), *found[1:]]
+    return _unique_of(g, n, g.b.reshape(given, (math.prod(given.shape),)))
+
+
+def _ranks(g: Scope, x: Value, axis: int) -> Value:
+    """For each slice, how many come before it where the first difference decides: the same for
+    those that are the same."""
+    order = [axis, *(i for i in range(x.rank) if i != axis)]
+    size = x.shape[axis]
+    rest = math.prod(x.shape) // max(size, 1)
+    if size == 0 or rest == 0 or size * size * rest > _MOST_COMPARED:
+        raise Unsupported(f"{size} slices of {rest} elements of which no two are the same")
+    rows = g.b.reshape(g.b.transpose(x, order), (size, rest))
+    if rows.dtype.kind == "b":
+        rows = g.emitted("Cast", [rows], to=onnx.TensorProto.UINT8)
+    a, b = g.b.reshape(rows, (size, 1, rest)), g.b.reshape(rows, (1, size, rest))
+    same, less = g.emitted("Equal", [a, b]), g.emitted("Less", [b, a])
+    if is_float(rows.dtype):  # a NaN comes last, and is the same as another one
+        last, other = (g.emitted("IsNaN", [v]) for v in (a, b))
+        same = g.emitted("Or", [same, g.emitted("And", [last, other])])
+        less = g.emitted("Or", [less, g.emitted("And", [last, g.emitted("Not", [other])])])
+    differs = g.emitted("Cast", [g.emitted("Not", [same])], to=onnx.TensorProto.INT32)
+    passed = g.emitted("CumSum", [differs, constant(np.array(2))], exclusive=1)
+    none_yet = g.emitted("Equal", [passed, constant(np.array(0, np.int32))])
+    before = g.emitted("Cast", [g.emitted("And", [none_yet, less])], to=onnx.TensorProto.INT32)
+    number = g.emitted("ReduceSum", [before, constant(np.array([1, 2]))], keepdims=0)
+    return g.emitted("Cast", [number], to=onnx.TensorProto.INT64)
+
+
+def _unique_of(g: Scope, n: OnnxNode, x: Value) -> list[Value]:
     size, first = x.shape[0], constant(np.array([0]))
     g.budget.array((size,), np.int64, "the places of elements")
+    if size == 1:
+        zero = constant(np.zeros(1, np.int64))
+        return [x, zero, zero, constant(np.ones(1, np.int64))]
     every = constant(np.array([size]))
     ordered, origin = g.emitted_many("TopK", [x, every], 2, axis=0, largest=0)
-    if size == 1:
-        new = constant(np.array([True]))
-    else:
-        behind = g.emitted("Slice", [ordered, constant(np.array([1])), every, first])
-        before = g.emitted("Slice", [ordered, first, constant(np.array([size - 1])), first])
-        differs = g.emitted("Not", [g.emitted("Equal", [behind, before])])
-        new = g.emitted("Concat", [constant(np.array([True])), differs], axis=0)
+    behind = g.emitted("Slice", [ordered, constant(np.array([1])), every, first])
+    before = g.emitted("Slice", [ordered, first, constant(np.array([size - 1])), first])
+    differs = g.emitted("Not", [g.emitted("Equal", [behind, before])])
+    new = g.emitted("Concat", [constant(np.array([True])), differs], axis=0)
     group = g.emitted("CumSum", [g.emitted("Cast", [new], to=7), constant(np.array(0))])
     group = g.emitted("Sub", [group, constant(np.array(1))])
     zeros, ones = (constant(np.full(size, v, np.int64)) for v in (0, 1))

@@ -116,7 +116,6 @@ EXCLUDED: dict[str, str] = {
     # In 16 bits the expected value lies 0.6 units from the exact one; ours 0.5, on the other side.
     "test_attention_4d_causal_fp16*": "half precision: neighbouring values are further apart",
     "test_attention_*_bf16*": "bfloat16: neighbouring values are further apart",
-    "test_unique_sorted_with_*": "slices of which no two are the same",
     "test_scan_sum": "Scan of opset 8 has sequences of unequal lengths in a batch",
 }
 
