@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -412,3 +413,62 @@ def test_sequences_that_cannot_be(nodes: list[onnx.NodeProto], message: str) -> 
     proto.graph.node.extend(nodes)
     with pytest.raises(qnnrt.ModelError, match=message):
         importer.load(proto)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "r = Gather(x, i)",
+        "r = GatherElements(x, i)",
+        "k = Unsqueeze(i, last)\n r = GatherND(x, k)",
+        "s = ScatterElements(x, i, one)\n r = Slice(s, first, one_more)",
+    ],
+)
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_branch_that_is_not_taken_reads_nowhere(read: str, behind: bool) -> None:
+    """Both are computed, and the one that asks first may have places beyond the end in it."""
+    other = "q = Neg(one)"
+    then, otherwise = (other, read) if behind else (read, other)
+    names = ("q", "r") if behind else ("r", "q")
+    proto = onnx.parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (float[5] x, int64[1] i) => (float[1] z)
+        <int64 five = {{5}}, int64[1] last = {{1}}, float[1] one = {{1.0}}, int64[1] first = {{0}},
+         int64[1] one_more = {{1}}>
+        {{
+          small = Less(i, five)
+          within = Squeeze(small)
+          without = Not(within)
+          z = If({"without" if behind else "within"}) <
+            then_branch = t () => (float[1] {names[0]}) {{ {then} }},
+            else_branch = e () => (float[1] {names[1]}) {{ {otherwise} }}>
+        }}""")
+    reference = onnxruntime.InferenceSession(proto.SerializeToString())
+    with qnnrt.Session(importer.load(proto)) as session:
+        for place in (2, 5, 0, 10**6, -1, 2**40):
+            feeds = {"x": np.arange(1, 6, dtype=np.float32), "i": np.array([place])}
+            (wanted,) = reference.run(None, feeds)
+            assert np.array_equal(session.run(feeds)["z"], wanted)
+
+
+def test_a_loop_that_the_data_end_reads_no_further() -> None:
+    proto = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (float[5] x, int64 start) => (float sum)
+        <int64 nine = {9}, bool yes = {1}, float zero = {0.0}, int64 one = {1}, int64 four = {4}>
+        {
+          any = Less(start, four)
+          place, sum = Loop(nine, any, start, zero) <body = b (int64 turn, bool on, int64 at,
+              float so_far) => (bool go, int64 next, float more) {
+            here = Gather(x, at)
+            more = Add(so_far, here)
+            next = Add(at, one)
+            go = Less(next, four)
+          }>
+        }""")
+    reference = onnxruntime.InferenceSession(proto.SerializeToString())
+    with qnnrt.Session(importer.load(proto)) as session:
+        for start in (0, 2, 3, 4, 9, -2):
+            feeds = {"x": np.arange(1, 6, dtype=np.float32), "start": np.array(start)}
+            (wanted,) = reference.run(None, feeds)
+            assert np.array_equal(session.run(feeds)["sum"], wanted)

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+from .einsum import equation
 from .nodes import OnnxNode, Unsupported, axis_of
 from .scope import Results, Scope
 from .sizes import fewer, parts, times
@@ -66,12 +67,13 @@ def kept_apart(g: Scope, n: OnnxNode, lower: Callable[[], Results]) -> Results:
 
 
 @follows(
-    "Abs", "Acos", "Add", "And", "Asin", "Atan", "Cast", "CastLike", "Ceil", "Clip", "Cos",
-    "DequantizeLinear", "Div", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater",
+    "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitwiseAnd",
+    "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Clip", "Cos", "Cosh",
+    "DequantizeLinear", "Div", "Dropout", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater",
     "GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu",
-    "Less", "LessOrEqual", "Log", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow",
-    "QuantizeLinear", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin", "Softplus", "Sqrt",
-    "Sub", "Sum", "Tan", "Tanh", "Where", "Xor",
+    "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow",
+    "PRelu", "QuantizeLinear", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin", "Sinh",
+    "Softplus", "Sqrt", "Sub", "Sum", "Tan", "Tanh", "Where", "Xor",
 )  # fmt: skip
 def _elementwise(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     axis = {v.axis - v.rank for v in rows.inputs.values()}
@@ -175,17 +177,43 @@ def _slice(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     return rows.axis
 
 
-@follows("MatMul", "Gemm")
+@follows("Gemm")
 def _product(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     x = rows.only()
-    if rows.axis == x.rank - 1 or n.integer("transA") or n.input(1).rank != 2:
+    if rows.axis == x.rank - 1 or n.integer("transA"):
         raise Unsupported("a product over rows of which the data decide how many count")
     return rows.axis
 
 
+@follows("MatMul")
+def _products(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
+    """The rows are those of the left one, columns of the right one, or products side by side."""
+    axes = {index: v.axis - v.rank for index, v in rows.inputs.items()}
+    matrices = min(n.input(0).rank, n.input(1).rank) > 1
+    if axes == {0: -2} or (matrices and axes == {1: -1}):
+        return y.rank - (2 if matrices and 0 in axes else 1)
+    if not matrices or max(axes.values()) >= -2:
+        raise Unsupported("a product over rows of which the data decide how many count")
+    return _elementwise(g, n, rows, y)
+
+
+@follows("Einsum")
+def _einsum(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
+    """All have the letter of the rows alike, and so has the result."""
+    terms, result, _ = equation(n.text("equation"), [v.shape for v in n.inputs if v is not None])
+    letters = {terms[index][v.axis] for index, v in rows.inputs.items()}
+    letter = letters.pop()
+    has = [index for index, term in enumerate(terms) if letter in term]
+    if letters or letter not in result or has != list(rows.inputs) or any(
+        term.count(letter) > 1 for term in terms
+    ):  # fmt: skip
+        raise Unsupported("a product over rows of which the data decide how many count")
+    return result.index(letter)
+
+
 @follows("AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "GlobalAveragePool",
-         "GlobalMaxPool", "GroupNormalization", "InstanceNormalization", "LRN", "MaxPool", "PRelu",
-         "Resize", "DepthToSpace", "SpaceToDepth")  # fmt: skip
+         "GlobalMaxPool", "GroupNormalization", "InstanceNormalization", "LRN", "MaxPool", "Resize",
+         "DepthToSpace", "SpaceToDepth")  # fmt: skip
 def _images(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     """One after the other."""
     if rows.only().rank < 3 or rows.axis != 0 or y.shape[0] != rows.only().shape[0]:
@@ -207,8 +235,8 @@ def _regions(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     return 0
 
 
-@follows(*(f"Reduce{kind}" for kind in ("L1", "L2", "Max", "Mean", "Min", "Prod", "Sum")),
-         "ArgMax", "ArgMin")  # fmt: skip
+@follows(*(f"Reduce{kind}" for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min",
+         "Prod", "Sum", "SumSquare")), "ArgMax", "ArgMin")  # fmt: skip
 def _reduce(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     x = rows.only()
     given = [n.integer("axis")] if n.op.startswith("Arg") else n.axes("axes", 1)
@@ -221,15 +249,42 @@ def _reduce(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     return rows.axis - gone
 
 
-@follows("TopK")
-def _top_k(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
+@follows("CumSum", "TopK")
+def _each(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     rows.only()
     return rows.axis
 
 
-@follows("Softmax", "LogSoftmax")
+@follows("Hardmax", "LogSoftmax", "LpNormalization", "Softmax")
 def _softmax(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
-    axis = axis_of(n.integer("axis", -1), y.rank)
-    if axis == rows.axis or (n.version < 13 and rows.axis > axis):
+    older = n.op != "LpNormalization" and n.version < 13
+    axis = axis_of(n.integer("axis", 1 if older else -1), y.rank)
+    if axis == rows.axis or (older and rows.axis > axis):
         raise Unsupported("a softmax over rows of which the data decide how many count")
+    return rows.axis
+
+
+@follows("GatherElements")
+def _gather_elements(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
+    """Places within each row, or rows of places in a tensor."""
+    axis = axis_of(n.integer("axis"), y.rank)
+    axes = {index: v.axis for index, v in rows.inputs.items()}
+    if axes not in ({0: rows.axis, 1: rows.axis}, {1: rows.axis}) or (
+        0 in axes and rows.axis == axis
+    ):
+        raise Unsupported("places among rows of which the data decide how many count")
+    return rows.axis
+
+
+@follows("OneHot")
+def _one_hot(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
+    rows.only()
+    return rows.axis + (axis_of(n.integer("axis", -1), y.rank) <= rows.axis)
+
+
+@follows("Tile", "Trilu")
+def _matrices(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
+    repeated = n.op == "Tile" and y.shape[rows.axis] != rows.only().shape[rows.axis]
+    if repeated or (n.op == "Trilu" and rows.axis >= rows.only().rank - 2):
+        raise Unsupported("rows of which the data decide how many count, among others")
     return rows.axis

@@ -143,7 +143,11 @@ def _if(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
         return branch("then_branch" if condition.const.all() else "else_branch")
     if math.prod(condition.shape) != 1 or condition.count is not None:
         raise ValueError(f"its condition has the shape {list(condition.shape)}")
-    pairs = zip(branch("then_branch"), branch("else_branch"), node.outputs, strict=True)
+    with g.only_if(condition, True):
+        then = branch("then_branch")
+    with g.only_if(condition, False):
+        otherwise = branch("else_branch")
+    pairs = zip(then, otherwise, node.outputs, strict=True)
     return [_where(g, condition, a, b) if out else None for a, b, out in pairs]
 
 
@@ -171,10 +175,12 @@ def _loop(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
             raise Unsupported("the data decide how often it is run")
         g.budget.step(node.written)
         start = [constant(np.array(turn, np.int64)), constant(np.array(True))]
-        keep, *found = body.run([*start, *state], names)
         if active is None:
+            keep, *found = body.run([*start, *state], names)
             state = found[:count]
         else:
+            with g.only_if(active, True):
+                keep, *found = body.run([*start, *state], names)
             state = [_where(g, active, a, b) for a, b in zip(found, state, strict=True)]
         rows.append(found[count:])
         turn += 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +72,17 @@ class Lowering:
         self.stateful = stateful  # recurrent nodes go on from run to run
         #: Weights of MatMulNBits -> the level of accuracy that it asks for.
         self.levels: dict[Edge, int] = {}
+        #: Conditions, and what they have to be for results that are made now to be used.
+        self.conditions: list[tuple[Value, bool]] = []
+
+    @contextmanager
+    def only_if(self, condition: Value, is_: bool) -> Iterator[None]:
+        """For what is computed in any case, and used if the data say so."""
+        self.conditions.append((condition, is_))
+        try:
+            yield
+        finally:
+            self.conditions.pop()
 
 
 class Unsupported(Exception):

@@ -31,6 +31,10 @@ def indices(c: Lowering, v: Value, sizes: int | np.ndarray) -> Value:
             raise ValueError(f"an index is outside of {limit.tolist()}")
         return constant(np.where(data < 0, data + limit, data).astype(np.int32))
     v = cast(c, v, np.dtype(np.int32))
+    if v.edge not in c.b.signs.places:  # where nobody reads at them, they may lie anywhere
+        for condition, is_ in c.conditions:
+            either = [v, scalar(0, v.dtype)]
+            v = select(c, c.b.reshape(condition, ()), *(either if is_ else either[::-1]))
     if v.edge is not None and c.b.signs.never_negative(v.edge):
         return v
     negative = nary(c, "ElementWiseLess", [v, scalar(0, v.dtype)], np.dtype(bool))

@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 
 from ...dtypes import is_float
+from .einsum import equation
 from .infer_shape import shape_slice
 from .nodes import TARGETS, OnnxNode, Unsupported, axis_of
 from .scope import ROWS, Lower, Results, RowsRule, Scope
@@ -278,10 +279,24 @@ def _columns_from_front(g: Scope, index: Value, x: Value) -> Value:
     return g.emitted("Concat", columns, axis=-1)
 
 
+def _places(g: Scope, index: Value) -> Value:
+    """With the first place in the rows that do not count: what is computed may lie anywhere."""
+    if index.count is None or (index.edge is not None and index.edge in g.b.signs.places):
+        return index
+    return replace(counting(g, index, 0), count=index.count, axis=index.axis)
+
+
+@_taken_by("GatherElements")
+def _elements(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
+    n.inputs = [n.input(0), _places(g, n.input(1))]
+    return None
+
+
 @_taken_by("Gather", "GatherND")
 def _gather(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
-    x, index = n.input(0), n.input(1)
+    x, index = n.input(0), _places(g, n.input(1))
     if x.count is None:
+        n.inputs = [x, index]
         return None
     if n.op == "Gather":
         axis = axis_of(n.integer("axis"), x.rank)
@@ -378,6 +393,46 @@ def _reduced(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
         share = [g.emitted("CastLike", [v, like]) for v in (room, g.b.reshape(x.count, ()))]
         return [g.emitted("Mul", [mean, g.emitted("Div", share)])]
     return found
+
+
+@_taken_by("CastLike")
+def _cast_like(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
+    """Of what it is like it takes the type alone."""
+    n.inputs = [n.input(0), _whole(n.input(1))]
+    return None
+
+
+@_taken_by("CumSum")
+def _running(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
+    """From the last row on: those that do not count come first."""
+    x, axis = n.input(0), n.const_input(1, "axis")
+    if axis is None or x.count is None or not n.integer("reverse"):
+        return None
+    if axis_of(int(axis.reshape(())), x.rank) == x.axis:
+        n.inputs = [replace(counting(g, x, 0), count=x.count, axis=x.axis), n.input(1)]
+    return None
+
+
+@_taken_by("MatMul", "Einsum")
+def _summed(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
+    """A product over rows, which all that has them has alike."""
+    values = [v for v in n.inputs if v is not None]
+    if len({id(v.count) for v in values if v.count is not None}) != 1:
+        return None
+    if n.op == "Einsum":
+        terms, result, _ = equation(n.text("equation"), [v.shape for v in values])
+        letters = {t[v.axis] for t, v in zip(terms, values, strict=True) if v.count is not None}
+        letter = letters.pop()
+        has = all(
+            (v.count is not None) == (letter in t) for t, v in zip(terms, values, strict=True)
+        )
+        summed = has and not letters and letter not in result
+    else:
+        a, b = values
+        summed = a.count is b.count and a.axis == a.rank - 1 and b.axis == max(b.rank - 2, 0)
+    if summed:
+        n.inputs = [v if v.count is None else counting(g, v, 0) for v in values]
+    return None
 
 
 @_taken_by("ScatterElements", "ScatterND", "Scatter")

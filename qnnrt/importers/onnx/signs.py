@@ -9,6 +9,10 @@ from ..graph import Edge, Op
 #: By op type, the output that is places. Not NonZero's: rows without a place are -1.
 _PLACES = {"Argmax": 0, "Argmin": 0, "TopK": 1}
 
+#: What moves places and makes no others.
+_MOVES = {"Cast", "Gather", "GatherElements", "GatherNd", "Reshape", "Split", "StridedSlice",
+          "Transpose"}  # fmt: skip
+
 #: By op type, the inputs of which the results are made without a sign being added.
 _MADE_OF = {
     "Cast": slice(1), "Concat": slice(None), "ElementWiseAdd": slice(2),
@@ -25,6 +29,8 @@ class Signs:
     def __init__(self) -> None:
         self._known: set[Edge] = set()
         self._constants: dict[Edge, bool] = {}
+        #: Those that are places in all of their rows, also in rows that do not count.
+        self.places: set[Edge] = set()
 
     def _stays(self, op: Op) -> bool:
         """Whether no result of an operation is below 0, for all that it is given."""
@@ -49,6 +55,10 @@ class Signs:
                 self._known.add(edge)
         elif self._stays(op):
             self._known.update(edge for edge in op.outputs if edge is not None)
+        if op.type in _PLACES or op.type == "NonZero" or (
+            op.type in _MOVES and op.inputs[0] in self.places
+        ):  # fmt: skip
+            self.places.update(edge for edge in op.outputs if edge is not None)
 
     def never_negative(self, edge: Edge) -> bool:
         if edge.quantization is not None:

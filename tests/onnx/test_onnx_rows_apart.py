@@ -1,0 +1,165 @@
+"""Operators that leave rows apart take as many of them as the data decide, and products and running
+sums over rows take those that count, beside ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import qnnrt
+from qnnrt.errors import UnsupportedOpError
+from qnnrt.importers import onnx as importer
+from support.onnx.agreement import make, random
+from support.onnx.models import node
+
+#: ONNX Runtime keeps fds and maps of its own.
+pytestmark = pytest.mark.foreign
+
+#: The rows of x whose largest number is above the limit.
+CHOSEN = [
+    node("ReduceMax", ["x"], ["largest"], axes=[1], keepdims=0),
+    node("Greater", ["largest", "limit"], ["mask"]),
+    node("Compress", ["x", "mask"], ["y"], axis=0),
+]
+CONSTANTS = {
+    "limit": np.float32(1.2), "first": np.array(0), "last": np.array(-1), "two": np.array([2]),
+    "ahead": np.array([1]), "once": np.array([1, 3]), "depth": np.array(8),
+    "values": np.array([-1, 2], np.float32), "slope": random(2, 8), "w": random(3, 8, 5),
+    "left": random(4, 2, 5, 8), "stack": random(5, 2, 8, 3), "table": random(6, 9, 8),
+    "vector": random(7, 8), "whole": np.array(3),
+}  # fmt: skip
+
+#: The nodes from y to z, and the axis of the rows of z; None: it has none.
+CASES: dict[str, tuple[list[onnx.NodeProto], int | None]] = {
+    **{op: ([node(op, ["y"], ["z"])], 0) for op in (
+        "Asinh", "Atanh", "Cosh", "Dropout", "Hardmax", "LpNormalization", "Sinh",
+    )},
+    "Mean": ([node("Mean", ["y", "vector"], ["z"])], 0),
+    "PRelu": ([node("PRelu", ["y", "slope"], ["z"])], 0),
+    "ReduceLogSumExp": ([node("ReduceLogSumExp", ["y"], ["z"], axes=[1], keepdims=0)], 0),
+    "a type like theirs": (
+        [node("CastLike", ["whole", "y"], ["c"]), node("Mul", ["y", "c"], ["z"])], 0,
+    ),
+    "a running sum in each": ([node("CumSum", ["y", "last"], ["z"], reverse=1)], 0),
+    "a running sum over them": ([node("CumSum", ["y", "first"], ["z"], exclusive=1)], 0),
+    "a sum from the last of them": (
+        [node("Exp", ["y"], ["e"]), node("CumSum", ["e", "first"], ["z"], reverse=1)], 0,
+    ),
+    "places in each": (
+        [node("TopK", ["y", "two"], ["v", "i"], axis=1),
+         node("GatherElements", ["y", "i"], ["z"], axis=1)], 0,
+    ),
+    "rows of places": (
+        [node("ArgMax", ["y"], ["i"], axis=1),
+         node("GatherElements", ["table", "i"], ["z"], axis=1)], 0,
+    ),
+    "OneHot behind": (
+        [node("ArgMax", ["y"], ["i"], axis=1, keepdims=0),
+         node("OneHot", ["i", "depth", "values"], ["z"])], 0,
+    ),
+    "OneHot in front": (
+        [node("ArgMax", ["y"], ["i"], axis=1, keepdims=0),
+         node("OneHot", ["i", "depth", "values"], ["z"], axis=0)], 1,
+    ),
+    "Tile": ([node("Tile", ["y", "once"], ["z"])], 0),
+    "a triangle of each": (
+        [node("Unsqueeze", ["y", "ahead"], ["u"]), node("Mul", ["u", "u"], ["m"]),
+         node("Trilu", ["m"], ["z"], upper=0)], 0,
+    ),
+    "rows by a stack": ([node("MatMul", ["y", "stack"], ["z"])], 1),
+    "columns": (
+        [node("Transpose", ["y"], ["t"], perm=[1, 0]), node("MatMul", ["left", "t"], ["z"])], 2,
+    ),
+    "a product of each": (
+        [node("Unsqueeze", ["y", "ahead"], ["u"]), node("Transpose", ["u"], ["t"], perm=[0, 2, 1]),
+         node("MatMul", ["t", "u"], ["z"])], 0,
+    ),
+    "letters": ([node("Einsum", ["y", "w"], ["z"], equation="nk,km->mn")], 1),
+    "letters of each": ([node("Einsum", ["y", "y"], ["z"], equation="nk,nk->n")], 0),
+    "a product over them": (
+        [node("Transpose", ["y"], ["t"], perm=[1, 0]), node("Exp", ["y"], ["e"]),
+         node("MatMul", ["t", "e"], ["z"])], None,
+    ),
+    "letters over them": ([node("Einsum", ["y", "y"], ["z"], equation="nk,nm->km")], None),
+}  # fmt: skip
+
+
+def feeds() -> list[np.ndarray]:
+    """Some of the rows count, all and none."""
+    x = random(1, 9, 8)
+    return [x, np.abs(x) + 1.3, -np.abs(x), -x]
+
+
+def proto_of(nodes: list[onnx.NodeProto]) -> onnx.ModelProto:
+    return make([*CHOSEN, *nodes], {"x": (9, 8)}, ["z"], CONSTANTS)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_rows_apart_are_what_they_are_alone(case: str) -> None:
+    nodes, axis = CASES[case]
+    proto = proto_of(nodes)
+    reference = onnxruntime.InferenceSession(proto.SerializeToString())
+    with qnnrt.Session(importer.load(proto)) as session:
+        for x in feeds():
+            found = session.run({"x": x})
+            (wanted,) = reference.run(None, {"x": x})
+            z = found["z"]
+            if axis is not None:
+                z = z.take(np.arange(found["z.count"][0]), axis)
+            assert z.dtype == wanted.dtype
+            assert z.shape == wanted.shape
+            np.testing.assert_allclose(z, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_rows_by_a_vector() -> None:
+    """ONNX Runtime fails where there is no row."""
+    with qnnrt.Session(importer.load(proto_of([node("MatMul", ["y", "vector"], ["z"])]))) as s:
+        for x in feeds():
+            found, rows = s.run({"x": x}), x[x.max(1) > CONSTANTS["limit"]]
+            z = found["z"][: found["z.count"][0]]
+            np.testing.assert_allclose(z, rows @ CONSTANTS["vector"], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kernels", ["auto", "portable"])
+@pytest.mark.parametrize("op", ["Gather", "GatherElements", "GatherND", "OneHot"])
+def test_places_in_rows_that_do_not_count_are_not_looked_for(op: str, kernels: str) -> None:
+    """They are what is left there, and may lie anywhere."""
+    inputs = ["i", "depth", "values"] if op == "OneHot" else ["table", "i"]
+    how = {"GatherElements": {"axis": 1}}.get(op, {})
+    nodes = [
+        node("Less", ["x", "limit"], ["mask"]),
+        node("Squeeze", ["mask", "last"], ["chosen"]),
+        node("Compress", ["x", "chosen"], ["y"], axis=0),
+        node("Cast", ["y"], ["i"], to=onnx.TensorProto.INT64),
+        node(op, inputs, ["z"], **how),
+    ]
+    constants = CONSTANTS | {
+        "limit": np.float32(8),
+        "last": np.array([1]),
+        "table": random(8, 9, 8),
+    }
+    proto = make(nodes, {"x": (9, 1)}, ["z"], constants)
+    reference = onnxruntime.InferenceSession(proto.SerializeToString())
+    with qnnrt.Session(importer.load(proto), options={"kernels": kernels}) as session:
+        for far in (9, 1e6, 3e9, 1e18):
+            x = np.array([[far], [3], [0], [far], [7], [far], [5], [1], [far]], np.float32)
+            found = session.run({"x": x})
+            (wanted,) = reference.run(None, {"x": x})
+            assert np.array_equal(found["z"][: found["z.count"][0]], wanted)
+
+
+@pytest.mark.parametrize("nodes", [
+    [node("Tile", ["y", "more"], ["z"])],
+    [node("Hardmax", ["y"], ["z"], axis=0)],
+    [node("Trilu", ["y"], ["z"])],
+    [node("ArgMax", ["y"], ["i"], axis=0), node("GatherElements", ["y", "i"], ["z"], axis=0)],
+    [node("Transpose", ["y"], ["t"], perm=[1, 0]), node("MatMul", ["y", "t"], ["z"])],
+    [node("Einsum", ["y", "y"], ["z"], equation="nk,mk->nm")],
+    [node("Einsum", ["y", "table"], ["z"], equation="nk,nk->n")],
+])  # fmt: skip
+def test_what_mixes_rows_is_refused(nodes: list[onnx.NodeProto]) -> None:
+    proto = make([*CHOSEN, *nodes], {"x": (9, 8)}, ["z"], CONSTANTS | {"more": np.array([2, 1])})
+    with pytest.raises(UnsupportedOpError, match=r"rows|places"):
+        importer.load(proto)
