@@ -214,6 +214,30 @@ def test_abs_of_doubles_is_exact() -> None:
     assert np.array_equal(found, np.abs(x), equal_nan=True)
 
 
+@pytest.mark.parametrize("version", [7, 11, 17])
+def test_what_passes_doubles_through_is_exact(version: int) -> None:
+    x = np.array([-1e300, -0.3, 0.1, 1 + 2**-50, 5e-324, 1e300])
+    types = {"x": TensorProto.DOUBLE}
+    clip: tuple[list[str], dict[str, float]] = (["x", "low", "high"], {})
+    limits = {"low": np.array(-0.2), "high": np.array(0.7)}
+    if version < 11:
+        clip, limits = (["x"], {"min": -0.25, "max": 0.75}), {}
+    low, high = (-0.2, 0.7) if limits else (-0.25, 0.75)
+    nodes = [
+        node("Relu", ["x"], ["relu"]),
+        node("Neg", ["x"], ["neg"]),
+        node("LeakyRelu", ["x"], ["leaky"], alpha=0.25),
+        node("Clip", clip[0], ["clip"], **clip[1]),
+    ]
+    names = ["relu", "neg", "leaky", "clip"]
+    proto = model_of(nodes, {"x": (6,)}, names, limits, version, types)
+    found = run(importer.load(proto), {"x": x})
+    wanted = [np.maximum(x, 0), -x, np.where(x < 0, x * 0.25, x), np.clip(x, low, high)]
+    for name, y, expected in zip(names, found, wanted, strict=True):
+        assert y.dtype == np.float64
+        assert np.array_equal(y, expected), name
+
+
 def test_erf_of_doubles() -> None:
     x = np.linspace(-4, 4, 101)
     wanted = [math.erf(v) for v in x]

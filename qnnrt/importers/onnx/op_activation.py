@@ -40,9 +40,9 @@ _DIRECT = {"Relu": "Relu", "Sigmoid": "Sigmoid", "Tanh": "Tanh", "HardSwish": "H
 @lowers("HardSwish", to="HardSwish")
 def direct(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
+    if n.op == "Relu" and (not is_float(x.dtype) or x.dtype == np.float64):
+        return nary(c, "ElementWiseMaximum", [x, scalar(0, x.dtype)])
     if not is_float(x.dtype):
-        if n.op == "Relu":
-            return nary(c, "ElementWiseMaximum", [x, scalar(0, x.dtype)])
         raise Unsupported(f"{n.op} of {x.dtype.name}")
     return unary(c, _DIRECT[n.op], x)
 
@@ -52,10 +52,18 @@ def elu(c: Lowering, n: OnnxNode) -> Value:
     return unary(c, "Elu", n.input(0), alpha=np.float32(n.number("alpha", 1.0)))
 
 
-@lowers("LeakyRelu", to="Prelu")
+@lowers("LeakyRelu", to="Prelu, or ElementWiseSelect and elementwise")
 def leaky_relu(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
-    return nary(c, "Prelu", [x, scalar(n.number("alpha", 0.01), x.dtype)])
+    return sloped(c, x, scalar(n.number("alpha", 0.01), x.dtype))
+
+
+def sloped(c: Lowering, x: Value, slope: Value) -> Value:
+    """Exact for integers and doubles, which QNN's own does not take or computes in 32 bits."""
+    if x.dtype.kind == "i" or x.dtype == np.float64:
+        below = nary(c, "ElementWiseLess", [x, scalar(0, x.dtype)], np.dtype(bool))
+        return select(c, below, mul(c, x, slope), x)
+    return nary(c, "Prelu", [x, slope])
 
 
 @lowers("PRelu", to="Prelu, or ElementWiseSelect and elementwise")
@@ -65,12 +73,7 @@ def prelu(c: Lowering, n: OnnxNode) -> Value:
         from .op_shape import broadcast_to
 
         x = broadcast_to(c, x, n.shape())
-    if x.dtype.kind == "u":
-        return x
-    if x.dtype.kind == "i":
-        below = nary(c, "ElementWiseLess", [x, scalar(0, x.dtype)], np.dtype(bool))
-        return select(c, below, mul(c, x, slope), x)
-    return nary(c, "Prelu", [x, slope])
+    return x if x.dtype.kind == "u" else sloped(c, x, slope)
 
 
 @lowers("Selu", to="Elu, ElementWiseMultiply")
@@ -189,7 +192,8 @@ def clip(c: Lowering, n: OnnxNode) -> Value:
     else:
         low, high = n.optional(1), n.optional(2)
     fixed = all(v is None or v.is_const for v in (low, high))
-    if is_float(x.dtype) and fixed and (low is not None or high is not None):
+    narrow = is_float(x.dtype) and x.dtype != np.float64  # whose limits floats hold
+    if narrow and fixed and (low is not None or high is not None):
         lowest = float(np.finfo(np.float32).min)
         least = lowest if low is None else float(low.const.reshape(()))
         most = -lowest if high is None else float(high.const.reshape(()))

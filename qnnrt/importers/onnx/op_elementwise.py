@@ -58,6 +58,8 @@ _VARIADIC = {
 
 
 def lower_unary(c: Lowering, n: OnnxNode) -> Value:
+    if n.op == "Neg" and n.input(0).dtype == np.float64:  # exact, where QNN's computes in 32 bits
+        return mul(c, n.input(0), scalar(-1, np.dtype(np.float64)))
     return unary(c, _UNARY[n.op], n.input(0))
 
 
