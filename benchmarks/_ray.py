@@ -18,10 +18,12 @@ def prepare() -> None:
 
 
 def start(**options: Any) -> None:
-    """``ray.init``. Its workers look for modules in the folder that it is called in before all
-    others: in that of the benchmarks, not in a checkout whose package may not be built."""
+    """``ray.init`` of a cluster of its own, unless told another. Its workers look for modules
+    in the folder that it is called in before all others: in that of the benchmarks, not in a
+    checkout whose package may not be built."""
     import ray
 
     prepare()
+    options.setdefault("address", "local")
     with contextlib.chdir(Path(__file__).parent):
         ray.init(log_to_driver=False, **options)

@@ -55,6 +55,7 @@ def environment() -> Iterator[None]:
 def started(**options: Any) -> Iterator[None]:
     """A Ray on this machine, without a dashboard."""
     with environment():
+        options.setdefault("address", "local")  # not a cluster that some other process has here
         ray.init(include_dashboard=False, log_to_driver=False, object_store_memory=STORE, **options)
     try:
         yield
