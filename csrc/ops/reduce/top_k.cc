@@ -113,15 +113,14 @@ class Ranked {
     if (!Before<T, largest>(x_[i], limit_)) return;
     if (few_) {
       Insert(Rank(i));
-    } else {
-      if (count_ == room_) {
-        Choose();
-        if (!Before<T, largest>(x_[i], limit_)) return;
-      }
-      best_[count_++] = Rank(i);
+      limit_ = x_[Index(best_[k_ - 1])];
       return;
     }
-    limit_ = x_[Index(best_[k_ - 1])];
+    if (count_ == room_) {
+      Choose();
+      if (!Before<T, largest>(x_[i], limit_)) return;
+    }
+    best_[count_++] = Rank(i);
   }
   void Choose() {
     if (!few_) {
