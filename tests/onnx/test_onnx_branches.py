@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import numpy as np
@@ -12,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 import qnnrt
 from qnnrt.importers import onnx as importer
-from support.onnx.agreement import random
+from support.onnx.agreement import random, steps_and_result
 from support.onnx.models import GraphMaker
 
 CHANNELS, HEIGHT, WIDTH = 12, 9, 7
@@ -76,18 +75,13 @@ KEPT: dict[str, Build] = {
 }
 
 
-def steps_and_result(
+def run(
     block: Block, y: str, precision: str = "float32"
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
     shape = (onnx.TensorProto.FLOAT, (2, CHANNELS, HEIGHT, WIDTH))
     proto = block.model({"x": shape}, {"y": y}, 17)
-    x = random(1, *shape[1])
-    (expected,) = ReferenceEvaluator(proto).run(None, {"x": x})
-    with qnnrt.Session(importer.load(proto), backend="cpu", precision=precision) as session:
-        assert session.graph is not None
-        steps = json.loads(session.graph.describe() or "")["steps"]
-        found = session.run({"x": x})["y"]
-    return [s["op"] for s in steps if "onv" in s["op"] or "lement" in s["op"]], found, expected
+    ops, found, expected = steps_and_result(proto, {"x": random(1, *shape[1])}, precision)
+    return [op for op in ops if "onv" in op or "lement" in op], found, expected
 
 
 @pytest.mark.parametrize("groups", [1, 3, CHANNELS])
@@ -95,7 +89,7 @@ def steps_and_result(
 @pytest.mark.parametrize("form", MERGED)
 def test_sums_of_convolutions_of_one_tensor_are_one(form: str, stride: int, groups: int) -> None:
     block = Block(groups, stride)
-    steps, found, expected = steps_and_result(block, MERGED[form](block))
+    steps, found, expected = run(block, MERGED[form](block))
     assert len(steps) == 1, steps
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
@@ -104,7 +98,7 @@ def test_sums_of_convolutions_of_one_tensor_are_one(form: str, stride: int, grou
 @pytest.mark.parametrize("form", SKIPPING)
 def test_what_skips_a_convolution_is_part_of_its_weights(form: str, groups: int) -> None:
     block = Block(groups)
-    steps, found, expected = steps_and_result(block, SKIPPING[form](block))
+    steps, found, expected = run(block, SKIPPING[form](block))
     assert len(steps) == 1, steps
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
@@ -112,7 +106,7 @@ def test_what_skips_a_convolution_is_part_of_its_weights(form: str, groups: int)
 def test_in_sixteen_bits_what_skips_a_convolution_keeps_its_digits() -> None:
     block = Block(CHANNELS)
     y = block("Add", "x", block("Mul", block.conv("x", 3, 3), block.const(1e-3)))
-    _, merged, expected = steps_and_result(block, y, "bfloat16")
+    _, merged, expected = run(block, y, "bfloat16")
     # The weights alone have some 2^-9 of a thousandth; beside a one they would have 2^-9.
     x = random(1, 2, CHANNELS, HEIGHT, WIDTH)
     np.testing.assert_allclose(merged - x, expected - x, atol=2e-2 * np.abs(x).max())
@@ -121,7 +115,7 @@ def test_in_sixteen_bits_what_skips_a_convolution_keeps_its_digits() -> None:
 @pytest.mark.parametrize("form", KEPT)
 def test_branches_that_are_no_part_of_each_other_stay(form: str) -> None:
     block = Block()
-    steps, found, expected = steps_and_result(block, KEPT[form](block))
+    steps, found, expected = run(block, KEPT[form](block))
     assert len(steps) > 1, steps
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 

@@ -3,17 +3,15 @@ convolutions can be arranged for it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import numpy as np
 import onnx
 import pytest
-from onnx.reference import ReferenceEvaluator
 
 import qnnrt
 from qnnrt.importers import onnx as importer
-from support.onnx.agreement import random
+from support.onnx.agreement import random, steps_and_result
 from support.onnx.models import GraphMaker
 
 CHANNELS, HEIGHT, WIDTH = 64, 9, 7
@@ -122,15 +120,9 @@ def run(build: Build, precision: str = "float32") -> tuple[list[str], np.ndarray
     y = build(net)
     shape = (onnx.TensorProto.FLOAT, (2, CHANNELS, HEIGHT, WIDTH))
     proto = net.model({"image": shape}, {"y": net("MaxPool", y, kernel_shape=[1, 1])}, 17)
-    x = random(1, *shape[1])
-    (expected,) = ReferenceEvaluator(proto).run(None, {"image": x})
-    with qnnrt.Session(importer.load(proto), backend="cpu", precision=precision) as session:
-        assert session.graph is not None
-        steps = json.loads(session.graph.describe() or "")["steps"]
-        found = session.run({"image": x})["y"]
+    ops, found, expected = steps_and_result(proto, {"image": random(1, *shape[1])}, precision)
     wanted = ("onv", "lement", "Concat", "Split")
-    ops = [s["op"] for s in steps if any(w in s["op"] for w in wanted)]
-    return ops, found, expected
+    return [op for op in ops if any(w in op for w in wanted)], found, expected
 
 
 @pytest.mark.parametrize("form", ONE)

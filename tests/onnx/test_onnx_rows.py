@@ -141,68 +141,6 @@ def test_what_would_mix_rows_is_refused(more: list[onnx.NodeProto], message: str
         importer.load(proto)
 
 
-@pytest.mark.parametrize("ordered", [0, 1])
-@pytest.mark.parametrize("dtype", [np.float32, np.int64])
-def test_what_is_there_once(ordered: int, dtype: type) -> None:
-    """Of several, of all that are one, and of none of them twice; the inverse has all elements."""
-    nodes = [
-        node("Unique", ["x"], ["y", "first", "inverse", "n"], sorted=ordered),
-        node("Gather", ["y", "inverse"], ["again"]),
-        node("Cast", ["n"], ["number"], to=1),
-    ]
-    kinds = {np.float32: TensorProto.FLOAT, np.int64: TensorProto.INT64}
-    proto = make(nodes, {"x": (3, 7)}, ["y", "first", "inverse", "number", "again"],
-                 types={"x": kinds[dtype]})  # fmt: skip
-    reference = onnxruntime.InferenceSession(proto.SerializeToString())
-    r = np.random.default_rng(0)
-    feeds = [r.integers(-3, 4, (3, 7)), np.full((3, 7), 5), r.permutation(21).reshape(3, 7)]
-    with qnnrt.Session(importer.load(proto), "cpu") as session:
-        for given in feeds:
-            x = {"x": given.astype(dtype)}
-            y, first, inverse, number, again = reference.run(None, x)
-            found = session.run(x)
-            for name, ref in (("y", y), ("first", first), ("number", number)):
-                assert found[f"{name}.count"] == len(ref)
-                np.testing.assert_array_equal(found[name][: len(ref)], ref)
-                assert found[name].dtype == ref.dtype
-            np.testing.assert_array_equal(found["inverse"], inverse)
-            np.testing.assert_array_equal(found["again"], again)
-
-
-@pytest.mark.parametrize("ordered", [0, 1])
-@pytest.mark.parametrize(
-    ("shape", "axis"), [((9, 2), 0), ((4, 7), 1), ((5, 2, 3), 0), ((2, 6, 2), 1), ((2, 2, 5), -1),
-                        ((1, 4), 0), ((1,), 0), ((40, 1), 0)],
-)  # fmt: skip
-def test_slices_that_are_there_once(shape: tuple[int, ...], axis: int, ordered: int) -> None:
-    outputs = ["y", "first", "inverse", "n"]
-    for kind, dtype in ((TensorProto.FLOAT, np.float32), (TensorProto.INT64, np.int64)):
-        proto = make([node("Unique", ["x"], outputs, sorted=ordered, axis=axis)], {"x": shape},
-                     outputs, types={"x": kind})  # fmt: skip
-        reference = onnxruntime.InferenceSession(proto.SerializeToString())
-        x = {"x": np.random.default_rng(1).integers(-1, 2, shape).astype(dtype)}
-        with qnnrt.Session(importer.load(proto), "cpu") as session:
-            found = session.run(x)
-        for name, ref in zip(outputs, reference.run(None, x), strict=True):
-            got = found[name]
-            along = axis if name == "y" else 0
-            if f"{name}.count" in found:
-                assert found[f"{name}.count"] == ref.shape[along]
-                got = got.take(range(ref.shape[along]), along)
-            np.testing.assert_array_equal(got, ref, name)
-
-
-def test_slices_with_nan_are_not_taken_for_others() -> None:
-    proto = make([node("Unique", ["x"], ["y", "", "inverse"], axis=0)], {"x": (4, 2)},
-                 ["y", "inverse"])  # fmt: skip
-    x = np.array([[np.nan, 1], [1, np.nan], [1, 2], [1, np.nan]], np.float32)
-    with qnnrt.Session(importer.load(proto), "cpu") as session:
-        found = session.run({"x": x})
-    assert found["y.count"] == 3
-    np.testing.assert_array_equal(found["y"][:3], x[[2, 1, 0]])
-    assert found["inverse"].tolist() == [2, 1, 0, 1]
-
-
 # ---- all rows together ---------------------------------------------------------------------------
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import onnx
 import onnxruntime
+from onnx.reference import ReferenceEvaluator
 
 import qnnrt
 from qnnrt.importers import onnx as importer
@@ -45,6 +48,18 @@ def agree(
                 y.reshape(ref.shape), ref, rtol=1e-3, atol=atol, err_msg=f"{key} ({label})"
             )
     return model
+
+
+def steps_and_result(
+    proto: onnx.ModelProto, feeds: dict[str, np.ndarray], precision: str = "float32"
+) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """What the graph on cpu does, op by op, its output, and that of ONNX's evaluator."""
+    (expected,) = ReferenceEvaluator(proto).run(None, feeds)
+    with qnnrt.Session(importer.load(proto), backend="cpu", precision=precision) as session:
+        assert session.graph is not None
+        steps = json.loads(session.graph.describe() or "")["steps"]
+        (found,) = session.run(feeds).values()
+    return [s["op"] for s in steps], found, expected
 
 
 def random(seed: int, *shape: int) -> np.ndarray:
