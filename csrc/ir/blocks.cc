@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <utility>
@@ -86,6 +87,22 @@ void* MapFilled(size_t size) {
   return data;
 }
 
+bool JoinRefused(char* huge_page) {
+#if defined(__linux__)
+#ifndef MADV_COLLAPSE
+  constexpr int MADV_COLLAPSE = 25;
+#endif
+  // EAGAIN: the system holds one of the small pages just then.
+  for (int tries = 3; tries > 0; --tries) {
+    if (madvise(huge_page, kHugePage, MADV_COLLAPSE) == 0) return false;
+    if (errno != EAGAIN) break;
+  }
+#else
+  (void)huge_page;
+#endif
+  return true;
+}
+
 }  // namespace
 
 void* NewBlock(size_t size) {
@@ -109,11 +126,8 @@ void FreeBlock(void* data, size_t size) {
   t_freed->Keep({static_cast<char*>(data), WholePages(size), size >= kHugePage});
 }
 
-void JoinPages(std::vector<std::pair<const void*, size_t>> blocks) {
-#if defined(__linux__)
-#ifndef MADV_COLLAPSE
-  constexpr int MADV_COLLAPSE = 25;
-#endif
+std::vector<char*> HugePagesFilled(std::vector<std::pair<const void*, size_t>> blocks) {
+  std::vector<char*> pages;
   std::sort(blocks.begin(), blocks.end());
   const auto address = [](const void* data) { return reinterpret_cast<uintptr_t>(data); };
   for (size_t i = 0; i < blocks.size();) {
@@ -121,10 +135,14 @@ void JoinPages(std::vector<std::pair<const void*, size_t>> blocks) {
     for (; i < blocks.size() && address(blocks[i].first) <= end; ++i)
       end = std::max(end, address(blocks[i].first) + WholePages(blocks[i].second));
     at = (at + kHugePage - 1) / kHugePage * kHugePage;
-    for (; at + kHugePage <= end; at += kHugePage)
-      (void)madvise(reinterpret_cast<void*>(at), kHugePage, MADV_COLLAPSE);
+    for (; at + kHugePage <= end; at += kHugePage) pages.push_back(reinterpret_cast<char*>(at));
   }
-#endif
+  return pages;
+}
+
+size_t JoinPages(std::vector<std::pair<const void*, size_t>> blocks) {
+  const std::vector<char*> pages = HugePagesFilled(std::move(blocks));
+  return static_cast<size_t>(std::count_if(pages.begin(), pages.end(), JoinRefused));
 }
 
 FreedBlocks::FreedBlocks() : before_(std::exchange(t_freed, this)) {}

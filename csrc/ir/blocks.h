@@ -19,9 +19,12 @@ constexpr size_t kHugePage = size_t{2} << 20;  // x86-64's, and aarch64's with p
 void* NewBlock(size_t size);
 void FreeBlock(void* data, size_t size);  // with the size that it was made with
 
-// Of blocks of one graph, filled: neighbours among those below kHugePage are put into huge pages
-// where the system does that at once (Linux 6.1), as they could not be when each came alone.
-void JoinPages(std::vector<std::pair<const void*, size_t>> blocks);
+// Those that the blocks fill: of each block alone and of neighbours, in any order.
+std::vector<char*> HugePagesFilled(std::vector<std::pair<const void*, size_t>> blocks);
+
+// Puts filled blocks of one graph into huge pages where the system does that at once (Linux 6.1),
+// as those below kHugePage could not be when each came alone. How many it did not grant.
+size_t JoinPages(std::vector<std::pair<const void*, size_t>> blocks);
 
 // While there is one, mapped blocks that its thread frees are kept for what it makes next: their
 // pages are there, and in a cache. Those below kHugePage are cut from kept ones, and freed ones

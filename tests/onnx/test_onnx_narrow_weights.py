@@ -277,19 +277,18 @@ def _huge() -> int:
     return sum(int(row.split()[1]) >> 10 for row in rows if row.startswith("AnonHugePages"))
 
 
-def _system_joins_pages() -> bool:
-    collapse, size = 25, 2 << 20
-    with mmap.mmap(-1, 2 * size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+def _system_joins(mib: int) -> bool:
+    collapse = 25
+    with mmap.mmap(-1, mib << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
         before = _huge()
-        memory.write(bytes(2 * size))
+        memory.write(bytes(mib << 20))
         try:
             memory.madvise(collapse)
         except OSError:
             return False
-        return _huge() > before
+        return _huge() - before >= mib - 4
 
 
-@pytest.mark.skipif(not _system_joins_pages(), reason="no huge pages at once (Linux 6.1)")
 def test_codes_of_many_matrices_lie_in_huge_pages_though_each_is_smaller():
     rng = np.random.default_rng(0)
     g = Graph(17)
@@ -299,6 +298,11 @@ def test_codes_of_many_matrices_lie_in_huge_pages_though_each_is_smaller():
         inputs = [y, g.const(narrow), g.const(np.full(n * n // 32, 0.01, np.float32))]
         y = g.op("MatMulNBits", inputs, domain=MICROSOFT, K=n, N=n, bits=8, block_size=32)
     model = importer.load(g.proto({"x": (1, n)}, [y]))
-    before = _huge()
-    with Session(model, threads=1):
-        assert _huge() - before > 24
+    for _ in range(20):
+        before = _huge()
+        with Session(model, threads=1):
+            if _huge() - before > 24:
+                return
+        if not _system_joins(48):
+            pytest.skip("this machine grants no 48 MiB in huge pages at once now (Linux 6.1)")
+    pytest.fail("the codes are in small pages, where the system grants huge ones")
