@@ -92,6 +92,8 @@ class Network(Recorded):
         self.graph = model.graph
         self.values: dict[str, Any] = {"": None}
         self.known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+        # Read while a compiler traces the module: an array would become one of its tensors.
+        self.lists = {n: a.tolist() for n, a in self.known.items() if a.dtype == np.int64}
         for name, array in {**self.known, **feeds}.items():
             value = torch.from_numpy(array.copy()).to(device)
             if half and value.is_floating_point():
@@ -207,14 +209,14 @@ class Network(Recorded):
         return function(a, b)
 
     def on_reshape(self, node: Any, given: dict[str, Any], x: Any, shape: Any = None) -> Any:
-        sizes = given["shape"] if shape is None else self.known[node.input[1]].tolist()
+        sizes = given["shape"] if shape is None else self.lists[node.input[1]]
         return x.reshape([x.shape[i] if n == 0 else n for i, n in enumerate(sizes)])
 
     def on_flatten(self, node: Any, given: dict[str, Any], x: Any) -> Any:
         return x.flatten(1)
 
     def on_unsqueeze(self, node: Any, given: dict[str, Any], x: Any, axes: Any = None) -> Any:
-        for axis in given["axes"] if axes is None else self.known[node.input[1]].tolist():
+        for axis in given["axes"] if axes is None else self.lists[node.input[1]]:
             x = x.unsqueeze(axis)
         return x
 
