@@ -159,16 +159,19 @@ def channel_shuffles(graph: Graph) -> None:
         graph.keep(dropped)
 
 
-#: Operations that move, compare or count, for which a 64-bit float is as good as any other type.
+#: Operations that move, compare or count, and those whose kernels compute in 64 bits, too.
 _ANY_FLOAT = {
     "Argmax", "Argmin", "Cast", "ChannelShuffle", "Concat", "CumulativeSum", "DepthToSpace",
-    "ElementWiseAdd", "ElementWiseBinary", "ElementWiseDivide",
-    "ElementWiseEqual", "ElementWiseGreater", "ElementWiseGreaterEqual", "ElementWiseLess",
-    "ElementWiseLessEqual", "ElementWiseMaximum", "ElementWiseMinimum", "ElementWiseMultiply",
-    "ElementWiseSelect", "ElementWiseSubtract", "Gather", "GatherElements", "GatherNd", "OneHot",
-    "Pad", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Reshape",
-    "ScatterElements", "ScatterNd", "SpaceToDepth", "Split", "StridedSlice", "Tile", "TopK",
-    "Transpose",
+    "ElementWiseAbs", "ElementWiseAdd", "ElementWiseAsin", "ElementWiseAtan", "ElementWiseBinary",
+    "ElementWiseCeil", "ElementWiseCos", "ElementWiseDivide", "ElementWiseEqual", "ElementWiseExp",
+    "ElementWiseFloor", "ElementWiseGreater", "ElementWiseGreaterEqual", "ElementWiseLess",
+    "ElementWiseLessEqual", "ElementWiseLog", "ElementWiseMaximum", "ElementWiseMinimum",
+    "ElementWiseMultiply", "ElementWiseNeg", "ElementWisePower", "ElementWiseRound",
+    "ElementWiseRsqrt", "ElementWiseSelect", "ElementWiseSign", "ElementWiseSin",
+    "ElementWiseSquareRoot", "ElementWiseSubtract", "Elu", "Gather", "GatherElements", "GatherNd",
+    "Gelu", "IsInf", "IsNan", "OneHot", "Pad", "ReduceMax", "ReduceMean", "ReduceMin",
+    "ReduceProd", "ReduceSum", "Reshape", "ScatterElements", "ScatterNd", "Sigmoid",
+    "SpaceToDepth", "Split", "StridedSlice", "Tanh", "Tile", "TopK", "Transpose",
 }  # fmt: skip
 
 _DOUBLE, _SINGLE = np.dtype(np.float64), np.dtype(np.float32)
@@ -182,7 +185,7 @@ def _doubles(edges: list[Edge | None]) -> bool:
 
 
 def narrow_doubles(graph: Graph) -> None:
-    """QNN computes in 32 bits at most: other operations on doubles are put between casts."""
+    """Other operations on doubles compute in 32 bits and are put between casts."""
     ops: list[Op] = []
     wide_of: dict[Edge, Edge] = {}  # a double -> the single that it was widened from
     narrow_of: dict[Edge, Edge] = {}

@@ -26,8 +26,13 @@ def u32(values: Sequence[int] | Sequence[Sequence[int]] | np.ndarray) -> np.ndar
 
 
 def number(value: float, dtype: np.dtype) -> object:
-    """A parameter that is a number of a tensor of `dtype`."""
+    """A parameter that is a number of a tensor of `dtype`: of 32 bits, where these hold it."""
     kinds = {"f": np.float32, "b": np.bool_, "i": np.int32}
+    if dtype.itemsize == 8:
+        whole = dtype.type(value)
+        with np.errstate(over="ignore"):
+            narrow = whole.astype(kinds.get(dtype.kind, np.uint32))
+        return whole if narrow != whole and whole == whole else narrow
     return kinds.get(dtype.kind, np.uint32)(value)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -238,12 +240,93 @@ def test_what_passes_doubles_through_is_exact(version: int) -> None:
         assert np.array_equal(y, expected), name
 
 
-def test_erf_of_doubles() -> None:
-    x = np.linspace(-4, 4, 101)
-    wanted = [math.erf(v) for v in x]
-    found, dtype = one("Erf", [x])
-    assert dtype == found.dtype == np.float64
-    assert np.allclose(found, wanted, atol=2e-6)
+_ODD = [
+    -1e300,
+    -3.7000000001,
+    -2.5,
+    -0.0,
+    0.0,
+    5e-324,
+    0.1,
+    0.5,
+    1 + 2**-50,
+    2.5,
+    88.9,
+    2**52 + 0.5,
+]
+
+
+@pytest.mark.parametrize(
+    ("op", "wanted"),
+    [
+        ("Ceil", np.ceil), ("Floor", np.floor), ("IsInf", np.isinf), ("IsNaN", np.isnan),
+        ("Reciprocal", np.reciprocal), ("Round", np.round), ("Sign", np.sign), ("Sqrt", np.sqrt),
+        ("Asin", np.arcsin), ("Atan", np.arctan), ("Cos", np.cos), ("Cosh", np.cosh),
+        ("Elu", lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0)))),
+        ("Erf", np.vectorize(math.erf)), ("Exp", np.exp), ("Log", np.log),
+        ("Sigmoid", lambda x: 1 / (1 + np.exp(-x))), ("Sin", np.sin), ("Sinh", np.sinh),
+        ("Tan", np.tan), ("Tanh", np.tanh),
+    ],
+)  # fmt: skip
+def test_what_a_double_becomes_is_computed_in_64_bits(
+    op: str, wanted: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    x = np.array([*_ODD, np.inf, -np.inf, np.nan])
+    with np.errstate(all="ignore"):
+        expected = wanted(x)
+    proto = model_of(
+        [node(op, ["x"], ["y"])], {"x": x.shape}, ["y"], {}, 20, {"x": TensorProto.DOUBLE}
+    )
+    (found,) = run(importer.load(proto), {"x": x})
+    assert found.dtype == expected.dtype
+    if op in ("Ceil", "Floor", "IsInf", "IsNaN", "Reciprocal", "Round", "Sign", "Sqrt"):
+        assert np.array_equal(found, expected, equal_nan=True)
+    else:
+        np.testing.assert_allclose(found, expected, 1e-12)
+
+
+def test_powers_and_sums_of_squares_of_doubles() -> None:
+    x = np.array([[1e-200, 3 + 2**-45, 1e100], [2.0, 1 / 3, 7e-5]])
+    for op, opset, wanted in (
+        ("ReduceSumSquare", 17, (x * x).sum(1)),
+        ("ReduceL2", 17, np.sqrt((x * x).sum(1))),
+        ("ReduceL1", 17, x.sum(1)),
+    ):
+        found, _ = one(op, [x], opset, axes=[1], keepdims=0)
+        np.testing.assert_allclose(found, wanted, 1e-14)
+    found, _ = one("Pow", [x, np.array([[2.0, 0.5, -1.5]])])
+    np.testing.assert_allclose(found, x ** np.array([[2.0, 0.5, -1.5]]), 1e-14)
+
+
+@pytest.mark.parametrize(
+    "value", [2**40, -(2**63), np.float64(0.1), np.float64(1e300), np.uint32(2**32 - 1)]
+)
+def test_paddings_and_one_hots_of_numbers_that_32_bits_do_not_hold(value: Any) -> None:
+    filling = np.array(value)
+    x = np.arange(6).reshape(2, 3).astype(filling.dtype)
+    types = {"x": helper.np_dtype_to_tensor_dtype(x.dtype), "i": TensorProto.INT64}
+    constants = {
+        "pads": np.array([0, 1, 1, 0]),
+        "value": filling,
+        "depth": np.array(4),
+        "values": np.array([value, 1], x.dtype),
+    }
+    nodes = [
+        node("Pad", ["x", "pads", "value"], ["padded"]),
+        node("OneHot", ["i", "depth", "values"], ["hot"]),
+    ]
+    proto = model_of(nodes, {"x": (2, 3), "i": (3,)}, ["padded", "hot"], constants, 17, types)
+    padded, hot = run(importer.load(proto), {"x": x, "i": np.array([0, 2, 3])})
+    assert np.array_equal(padded, np.pad(x, ((0, 1), (1, 0)), constant_values=filling))
+    assert np.array_equal(hot, np.where(np.eye(4, dtype=bool)[[0, 2, 3]], x.dtype.type(1), filling))
+
+
+def test_hyperbolic_functions_reach_the_end_of_floats() -> None:
+    x = np.array([88.9, -89.4, 0.0, -0.0, 1e-30], np.float32)
+    for op, wanted in (("Cosh", np.cosh), ("Sinh", np.sinh)):
+        found, _ = one(op, [x])
+        np.testing.assert_allclose(found, wanted(x.astype(np.float64)), 1e-6)
+        assert np.array_equal(np.signbit(found), np.signbit(wanted(x)))
 
 
 @pytest.mark.parametrize("dtype", WIDE)

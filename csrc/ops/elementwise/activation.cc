@@ -82,6 +82,18 @@ QNNRT_UNARY(GeluTanh, float, vmath::GeluTanh(x))
 QNNRT_UNARY(Mish, float, vmath::Mish(x))
 QNNRT_UNARY(LeakyRelu, float, x < 0.0f ? x * p.alpha : x)
 
+// Of FLOAT_64.
+double WideSigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+double WideElu(double x, UnaryParams p) {
+  return x < 0.0 ? static_cast<double>(p.alpha) * std::expm1(x) : x;
+}
+double WideGelu(double x) { return x == -INFINITY ? -0.0 : 0.5 * x * std::erfc(-x * M_SQRT1_2); }
+double WideSoftplus(double x, UnaryParams p) {
+  const double at = static_cast<double>(p.alpha) * x;
+  if (p.beta >= 0.0f && at > static_cast<double>(p.beta)) return x;
+  return (std::fmax(at, 0.0) + std::log1p(std::exp(-std::fabs(at)))) / static_cast<double>(p.alpha);
+}
+
 // An op that passes make, under the name that it has as a post op.
 ActivationDef Internal(Activation id, const char* name, UnaryLoops loops,
                        ParamOrConstant alpha = {}) {
@@ -94,7 +106,7 @@ ActivationDef Internal(Activation id, const char* name, UnaryLoops loops,
 // their own.
 const std::vector<ActivationDef>& Table() {
   using A = Activation;
-  using unary::Cheap, unary::Of;
+  using unary::Cheap, unary::Of, unary::Wide, unary::WideLoop, unary::WithWide;
   const auto above_0 = [](float, float) { return Limits{0, kInf}; };
   const auto from_0_to_6 = [](float, float) { return Limits{0, 6}; };
   const auto given = [](float low, float high) { return Limits{low, high}; };
@@ -112,22 +124,22 @@ const std::vector<ActivationDef>& Table() {
        {"min_value"},
        {"max_value"}},
       {A::kSigmoid, "Sigmoid", QNN_OP_SIGMOID, "sigmoid",
-       QNN_OP_ELEMENT_WISE_NEURON_OPERATION_SIGMOID, Of<Sigmoid>()},
+       QNN_OP_ELEMENT_WISE_NEURON_OPERATION_SIGMOID, Wide<WideSigmoid>(Of<Sigmoid>())},
       {A::kTanh, "Tanh", QNN_OP_TANH, "tanh", QNN_OP_ELEMENT_WISE_NEURON_OPERATION_TANH,
-       Of<Tanh>()},
+       Wide<std::tanh>(Of<Tanh>())},
       {A::kElu,
        "Elu",
        QNN_OP_ELU,
        "elu",
        QNN_OP_ELEMENT_WISE_NEURON_OPERATION_ELU,
-       Of<Elu>(),
+       WithWide(Of<Elu>(), WideLoop<WideElu>),
        nullptr,
        {"alpha"},
        {},
        true,
        false},
       {A::kGelu, "Gelu", QNN_OP_GELU, "gelu", QNN_OP_ELEMENT_WISE_NEURON_OPERATION_GELU,
-       Of<Gelu>()},
+       Wide<WideGelu>(Of<Gelu>())},
       {A::kHardSwish, "HardSwish", QNN_OP_HARD_SWISH, "hard_swish",
        QNN_OP_ELEMENT_WISE_NEURON_OPERATION_HARD_SWISH, Of<HardSwish>()},
       {A::kHardSigmoid,
@@ -146,7 +158,7 @@ const std::vector<ActivationDef>& Table() {
        nullptr,
        "softplus",
        QNN_OP_ELEMENT_WISE_NEURON_OPERATION_SOFTPLUS,
-       Of<Softplus>(),
+       WithWide(Of<Softplus>(), WideLoop<WideSoftplus>),
        nullptr,
        {"beta"},
        {"threshold"},
@@ -318,7 +330,7 @@ OpList ActivationOps() {
     }
     ops.push_back(std::move(def));
   }
-  const TypeSet any = types::kFloat | types::kInt;
+  const TypeSet any = types::kNumber;
   ops.push_back({QNN_OP_ELEMENT_WISE_NEURON,
                  {{"in[0]", any}},
                  {{"out[0]", any, PortSpec::kOne, 0}},

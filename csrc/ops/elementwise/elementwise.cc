@@ -239,8 +239,8 @@ OpList ElementWiseOps() {
   binary.sensitive = [](const Node& node) { return kBinary[OperationOf(node, kBinary)].sensitive; };
   ops.push_back(std::move(binary));
   OpDef unary = AnyOf(QNN_OP_ELEMENT_WISE_UNARY, kUnary, "round: half to even");
-  unary.inputs = {{"in[0]", types::kFloat | types::kSigned | types::kBool}};
-  unary.outputs = {{"out[0]", types::kFloat | types::kSigned | types::kBool}};
+  unary.inputs = {{"in[0]", types::kFloat | types::kF64 | types::kSigned | types::kBool}};
+  unary.outputs = {{"out[0]", types::kFloat | types::kF64 | types::kSigned | types::kBool}};
   unary.infer = InferUnary;
   unary.portable = MakeUnary;
   unary.fixed = MakeFixedUnary;
@@ -250,7 +250,7 @@ OpList ElementWiseOps() {
   const uint32_t flags = OpDef::kInPlace | OpDef::kNativeHalf;
   ops.push_back(SelectOp());
   ops.push_back({QNN_OP_IS_NAN,
-                 {{"in[0]", types::kFloat}},
+                 {{"in[0]", types::kFloat | types::kF64}},
                  {{"out[0]", types::kBool}},
                  {},
                  SameShapeAsInput,
@@ -258,7 +258,7 @@ OpList ElementWiseOps() {
                  flags,
                  MakeFixedUnary});
   ops.push_back({QNN_OP_IS_INF,
-                 {{"in[0]", types::kFloat}},
+                 {{"in[0]", types::kFloat | types::kF64}},
                  {{"out[0]", types::kBool}},
                  {{"detect_negative", ParamSpec::kBool, Default(true)},
                   {"detect_positive", ParamSpec::kBool, Default(true)}},
@@ -275,8 +275,8 @@ OpList ElementWiseOps() {
                  flags,
                  MakeFixedUnary});
   ops.push_back({kErf,
-                 {{"in[0]", types::kFloat}},
-                 {{"out[0]", types::kFloat, PortSpec::kOne, 0}},
+                 {{"in[0]", types::kFloat | types::kF64}},
+                 {{"out[0]", types::kFloat | types::kF64, PortSpec::kOne, 0}},
                  {},
                  SameShapeAsInput,
                  MakeErf,

@@ -72,7 +72,7 @@ class UnaryKernel final : public Kernel {
 
 TypeSet UnaryTypes(const UnaryLoops& loops) {
   if (loops.real == nullptr) return types::kBool;
-  return types::kFloat | loops.integers;
+  return types::kFloat | loops.integers | (loops.wide != nullptr ? types::kF64 : TypeSet{0});
 }
 
 Result<KernelPtr> MakeUnaryKernel(const UnaryLoops& loops, const Node& node, UnaryParams params) {
@@ -84,10 +84,11 @@ Result<KernelPtr> MakeUnaryKernel(const UnaryLoops& loops, const Node& node, Una
   const bool stream = type == QNN_DATATYPE_FLOAT_32 &&
                       NarrowFloatOf(node.outputs[0]->dtype) == nullptr && loops.stream != nullptr &&
                       node.outputs[0]->bytes() >= kStreamBytes;
-  const UnaryLoop loop = stream                   ? loops.stream
-                         : real                   ? loops.real
-                         : loops.other != nullptr ? loops.other(type)
-                                                  : nullptr;
+  const UnaryLoop loop = stream                          ? loops.stream
+                         : real                          ? loops.real
+                         : type == QNN_DATATYPE_FLOAT_64 ? loops.wide
+                         : loops.other != nullptr        ? loops.other(type)
+                                                         : nullptr;
   if (loop == nullptr) {
     return Invalid("input 0 is %s, for which this operation is not defined", DataTypeName(type));
   }

@@ -45,6 +45,7 @@ struct UnaryLoops {
   UnaryLoop (*other)(Qnn_DataType_t in) = nullptr;  // integers, or BOOL_8; null: none
   TypeSet integers = 0;                             // which of them
   UnaryLoop brain = nullptr;  // BFLOAT_16 to BFLOAT_16; null: by way of FLOAT_32
+  UnaryLoop wide = nullptr;   // FLOAT_64; null: none
 };
 const UnaryLoops& LoopsOf(UnaryOp op);
 

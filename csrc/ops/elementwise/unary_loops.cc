@@ -118,6 +118,20 @@ UnaryLoops WithBrain(UnaryLoops loops, UnaryLoop brain) {
   return loops;
 }
 
+// Of FLOAT_64, what <cmath> has no name for.
+double Negated(double x) { return -x; }
+double Inverse(double x) { return 1.0 / x; }
+double InverseRoot(double x) { return 1.0 / std::sqrt(x); }
+double SignOf(double x) { return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x; }
+void WideIsInf(const void* in, void* out, size_t n, UnaryParams p) {
+  const double* x = static_cast<const double*>(in);
+  for (size_t i = 0; i < n; ++i)
+    static_cast<uint8_t*>(out)[i] = std::isinf(x[i]) && (x[i] < 0.0 ? p.alpha : p.beta) != 0.0f;
+}
+void WideIsNan(const void* in, void* out, size_t n, UnaryParams) {
+  const double* x = static_cast<const double*>(in);
+  for (size_t i = 0; i < n; ++i) static_cast<uint8_t*>(out)[i] = std::isnan(x[i]);
+}
 void Not(const void* in, void* out, size_t n, UnaryParams) {
   const uint8_t* x = static_cast<const uint8_t*>(in);
   uint8_t* o = static_cast<uint8_t*>(out);
@@ -129,28 +143,28 @@ UnaryLoop OfBool(Qnn_DataType_t type) { return type == QNN_DATATYPE_BOOL_8 ? Not
 }  // namespace
 
 const UnaryLoops& LoopsOf(UnaryOp op) {
-  using unary::Cheap, unary::Of, unary::WithIntegers;
+  using unary::Cheap, unary::Of, unary::Wide, unary::WithIntegers, unary::WithWide;
   static const UnaryLoops loops[] = {
-      WithBrain(WithIntegers<Abs>(Cheap<Abs>()), BrainAbs),
-      Of<Asin>(),
-      Of<Atan>(),
-      Of<Ceil>(),
-      {Trig<true>},
-      Of<Exp>(),
-      Of<Floor>(),
-      Of<Log>(),
-      WithBrain(WithIntegers<Neg>(Cheap<Neg>()), BrainNeg),
+      Wide<std::fabs>(WithBrain(WithIntegers<Abs>(Cheap<Abs>()), BrainAbs)),
+      Wide<std::asin>(Of<Asin>()),
+      Wide<std::atan>(Of<Atan>()),
+      Wide<std::ceil>(Of<Ceil>()),
+      Wide<std::cos>({Trig<true>}),
+      Wide<std::exp>(Of<Exp>()),
+      Wide<std::floor>(Of<Floor>()),
+      Wide<std::log>(Of<Log>()),
+      Wide<Negated>(WithBrain(WithIntegers<Neg>(Cheap<Neg>()), BrainNeg)),
       {nullptr, nullptr, OfBool},
-      Of<Reciprocal>(),
-      Of<Round>(),
-      Of<Rsqrt>(),
-      WithIntegers<Sign>(Of<Sign>()),
-      {Trig<false>},
-      Of<Sqrt>(),
-      Of<IsInf, uint8_t>(),
-      Of<IsNan, uint8_t>(),
+      Wide<Inverse>(Of<Reciprocal>()),
+      Wide<std::nearbyint>(Of<Round>()),
+      Wide<InverseRoot>(Of<Rsqrt>()),
+      Wide<SignOf>(WithIntegers<Sign>(Of<Sign>())),
+      Wide<std::sin>({Trig<false>}),
+      Wide<std::sqrt>(Of<Sqrt>()),
+      WithWide(Of<IsInf, uint8_t>(), WideIsInf),
+      WithWide(Of<IsNan, uint8_t>(), WideIsNan),
       Of<Logit>(),
-      Of<Erf>(),
+      Wide<std::erf>(Of<Erf>()),
   };
   static_assert(std::size(loops) == static_cast<size_t>(UnaryOp::kErf) + 1);
   return loops[static_cast<size_t>(op)];

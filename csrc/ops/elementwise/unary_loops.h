@@ -45,6 +45,27 @@ void IntLoop(const void* in, void* out, size_t n, UnaryParams) {
   for (size_t i = 0; i < n; ++i) o[i] = Op::template Do<T>(x[i]);
 }
 
+// Of FLOAT_64, in it.
+template <double (*Do)(double, UnaryParams)>
+void WideLoop(const void* in, void* out, size_t n, UnaryParams p) {
+  const double* x = static_cast<const double*>(in);
+  double* o = static_cast<double*>(out);
+  QNNRT_SIMD
+  for (size_t i = 0; i < n; ++i) o[i] = Do(x[i], p);
+}
+template <double (*Do)(double)>
+double Alone(double x, UnaryParams) {
+  return Do(x);
+}
+inline UnaryLoops WithWide(UnaryLoops loops, UnaryLoop wide) {
+  loops.wide = wide;
+  return loops;
+}
+template <double (*Do)(double)>
+UnaryLoops Wide(UnaryLoops loops) {
+  return WithWide(loops, WideLoop<Alone<Do>>);
+}
+
 template <typename Op>
 UnaryLoop ForIntegers(Qnn_DataType_t type) {
   return VisitNumber(type, [](auto t) -> UnaryLoop {

@@ -10,7 +10,7 @@ from ..ir import Launch, Node, Value
 from ..target import Target
 from .broadcast import ElementIndex, element_index
 from .common import Refused
-from .formulas import ELEMENTWISE, FLOATS, formula
+from .formulas import ELEMENTWISE, FLOATS, formula, narrows_doubles
 
 #: Work items in a group: one size for all, since some devices compile kernels for it.
 _GROUP: Final = 128
@@ -39,10 +39,7 @@ class _Operand:
     index: ElementIndex
     stored: str
     width: int
-
-    @property
-    def computed(self) -> str:
-        return _COMPUTED.get(self.stored, self.stored)
+    computed: str
 
     @property
     def single(self) -> bool:
@@ -102,7 +99,7 @@ def _stored(node: Node, value: Value, target: Target) -> str:
     if value.dtype.name == "float64":
         if node.type == "ElementWiseSelect":
             return "ulong"
-        if node.type not in ("Cast", "Convert"):
+        if node.type not in ("Cast", "Convert") and not narrows_doubles(node):
             raise Refused(f"tensor {value.name!r} is float64, which kernels only convert")
         if not target.device.raw.double_fp_config:
             raise Refused(f"tensor {value.name!r} is float64, which {target.device} has not")
@@ -124,7 +121,8 @@ def _elementwise(node: Node, target: Target) -> list[Launch]:
         found = element_index(value.shape, shape)
         key = (value.root, t, found)
         if key not in operands:
-            operands[key] = _Operand(len(operands), value, found, t, 4 if wide else 1)
+            computed = "float" if t == "double" and narrows_doubles(node) else _COMPUTED.get(t, t)
+            operands[key] = _Operand(len(operands), value, found, t, 4 if wide else 1, computed)
         names.append(operands[key])
     inputs = names[: len(names) - sum(len(p.operands) for p in node.post)]
     result = form.of(*(o.component for o in inputs))

@@ -21,6 +21,7 @@ __all__ = [
     "is_fixed",
     "is_real",
     "literal",
+    "narrows_doubles",
 ]
 
 
@@ -182,6 +183,12 @@ def is_real(value: Value) -> bool:
     return value.dtype.name in ("float16", "float32")
 
 
+def narrows_doubles(node: Node) -> bool:
+    """Whether doubles are read as 32-bit floats: of one number, and powers."""
+    one = len(node.inputs) == 1 and ELEMENTWISE[node.type] not in _CONVERSIONS
+    return one or node.type == "ElementWisePower"
+
+
 def literal(value: Any) -> str:
     """A 32-bit float in C."""
     number = np.float32(value)
@@ -210,7 +217,7 @@ def formula(node: Node) -> Formula:
     _refuse_fixed(node)
     if name == "IsInf":
         return Formula(_is_inf(node))
-    if is_real(x):
+    if is_real(x) or (x.dtype.name == "float64" and narrows_doubles(node)):
         return Formula(_with_params(_FLOAT, name, node))
     kind, bits = x.dtype.kind, 8 * x.dtype.itemsize
     if kind == "b" and name in _BOOL:

@@ -58,8 +58,6 @@ _VARIADIC = {
 
 
 def lower_unary(c: Lowering, n: OnnxNode) -> Value:
-    if n.op == "Neg" and n.input(0).dtype == np.float64:  # exact, where QNN's computes in 32 bits
-        return mul(c, n.input(0), scalar(-1, np.dtype(np.float64)))
     return unary(c, _UNARY[n.op], n.input(0))
 
 
@@ -68,8 +66,6 @@ def absolute(c: Lowering, n: OnnxNode) -> Value:
     x = n.input(0)
     if x.dtype.kind == "u":
         return x
-    if x.dtype == np.float64:  # exact, where QNN's computes in 32 bits
-        return nary(c, "ElementWiseMaximum", [sub(c, scalar(0, x.dtype), x), x])
     return unary(c, "ElementWiseAbs", x)
 
 
@@ -160,11 +156,15 @@ def reciprocal(c: Lowering, n: OnnxNode) -> Value:
 def erf(c: Lowering, n: OnnxNode) -> Value:
     # gelu(x) = x (1 + erf(x / sqrt 2)) / 2, solved for erf; a series where that divides by ~0.
     z = n.input(0)
+    if z.dtype == np.float64:  # from 6 on it is 1; infinity has no ratio
+        z = nary(c, "ElementWiseMinimum", [z, scalar(6, z.dtype)])
+        z = nary(c, "ElementWiseMaximum", [z, scalar(-6, z.dtype)])
     ratio = div(c, unary(c, "Gelu", times(c, z, math.sqrt(2))), z)
     far = plus(c, times(c, ratio, math.sqrt(2)), -1.0)
     slope = 2 / math.sqrt(math.pi)
     near = mul(c, z, plus(c, times(c, mul(c, z, z), -slope / 3), slope))
-    small = nary(c, "ElementWiseLess", [unary(c, "ElementWiseAbs", z), scalar(0.03, z.dtype)], BOOL)
+    end = 3e-4 if z.dtype == np.float64 else 0.03  # of the series
+    small = nary(c, "ElementWiseLess", [unary(c, "ElementWiseAbs", z), scalar(end, z.dtype)], BOOL)
     return select(c, small, near, far)
 
 
@@ -203,18 +203,21 @@ def _exp(c: Lowering, x: Value) -> Value:
 
 @lowers("Cosh", to="ElementWiseExp and elementwise")
 def cosh(c: Lowering, n: OnnxNode) -> Value:
-    x = n.input(0)
-    return times(c, add(c, _exp(c, x), _exp(c, unary(c, "ElementWiseNeg", x))), 0.5)
+    x = n.input(0)  # exp(x) itself is infinity before this is
+    root = _exp(c, times(c, x, 0.5))
+    half = scalar(0.5, x.dtype)
+    return add(c, mul(c, mul(c, half, root), root), div(c, div(c, half, root), root))
 
 
 @lowers("Sinh", to="Elu, ElementWiseExp and elementwise")
 def sinh(c: Lowering, n: OnnxNode) -> Value:
-    # With e = exp(-|x|) - 1, exact near 0: sinh |x| = -e (2 + e) exp(|x|) / 2.
+    # With e = exp(-|x|) - 1, exact near 0: sinh |x| = -e (2 + e) exp(|x|) / 2, exp in two factors.
     x = n.input(0)
     size = unary(c, "ElementWiseAbs", x)
     e = unary(c, "Elu", unary(c, "ElementWiseNeg", size), alpha=np.float32(1))
-    half = times(c, mul(c, mul(c, e, plus(c, e, 2.0)), _exp(c, size)), -0.5)
-    return mul(c, unary(c, "ElementWiseSign", x), half)
+    root = _exp(c, times(c, size, 0.5))
+    y = mul(c, mul(c, times(c, mul(c, e, plus(c, e, 2.0)), 0.5), root), root)
+    return mul(c, unary(c, "ElementWiseSign", x), unary(c, "ElementWiseAbs", y))
 
 
 def _log(c: Lowering, x: Value) -> Value:

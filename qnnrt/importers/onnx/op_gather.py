@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ...dtypes import is_float
-from ..shorthand import u32
+from ..shorthand import number, u32
 from .common import add, cast, mul, nary, reduce, scalar, select, unary
 from .nodes import Lowering, OnnxNode, Unsupported, axis_of, lowers
 from .values import Value, constant, identity
@@ -166,7 +166,6 @@ def one_hot(c: Lowering, n: OnnxNode) -> Value:
     index = c.b.plain(c.b.reshape(index, index.shape or (1,)))  # QNN has no tensors of rank 0
     dtype = values.dtype
     on_off = [v.item() for v in (values[1], values[0])]
-    kind = np.float32 if is_float(dtype) else np.int32
     y = c.b.op(
         "OneHot",
         [index],
@@ -174,8 +173,8 @@ def one_hot(c: Lowering, n: OnnxNode) -> Value:
         dtype,
         depth=np.uint32(size),
         axis=np.uint32(axis),
-        on_value=kind(on_off[0]),
-        off_value=kind(on_off[1]),
+        on_value=number(on_off[0], dtype),
+        off_value=number(on_off[1], dtype),
     )
     return c.b.reshape(y, shape)
 

@@ -46,7 +46,7 @@ def _integer_root(c: Lowering, total: Value) -> Value:
 def _squares(n: OnnxNode, x: Value, axes: list[int] | None) -> bool:
     """Whether squares are taken while they are summed."""
     taken = n.op in ("ReduceL2", "ReduceSumSquare") and bool(axes)
-    return taken and x.dtype in (np.float32, np.float64)
+    return taken and x.dtype == np.float32
 
 
 def lower_reduce(c: Lowering, n: OnnxNode) -> Value:
@@ -63,9 +63,7 @@ def lower_reduce(c: Lowering, n: OnnxNode) -> Value:
     if n.op == "ReduceL2":
         x = cast(c, x, np.dtype(np.int64)) if given.kind in "iu" else widened(c, x)
     if n.op in ("ReduceL1",):
-        if x.dtype == np.float64:
-            x = nary(c, "ElementWiseMaximum", [sub(c, scalar(0, x.dtype), x), x])
-        elif x.dtype.kind != "u":
+        if x.dtype.kind != "u":
             x = unary(c, "ElementWiseAbs", x)
     elif n.op in ("ReduceL2", "ReduceSumSquare") and not _squares(n, x, axes):
         x = mul(c, x, x)
