@@ -243,6 +243,35 @@ def test_an_image_of_few_channels_is_read_as_it_lies(
         close(got, np.maximum(expected, 0) if then else expected)
 
 
+@pytest.mark.parametrize("then", ["", "Relu", "Tanh"])
+@pytest.mark.parametrize(
+    ("side", "channels", "before", "after"),
+    [
+        (5, 1, (2, 2), (2, 2)),
+        (3, 2, (0, 1), (1, 2)),
+        (3, 3, (2, 0), (0, 2)),
+        (5, 1, (0, 0), (4, 4)),
+    ],
+)
+def test_threads_share_the_lines_of_an_image_of_few_channels_in_bfloat16(
+    side: int, channels: int, before: tuple[int, int], after: tuple[int, int], then: str
+) -> None:
+    """Windows hang over by so many lines and columns, before the image and after it."""
+    r = np.random.default_rng(side)
+    x, w, bias = (
+        r.standard_normal(shape).astype(ml_dtypes.bfloat16)
+        for shape in ((1, 61, 47, channels), (side, side, channels, 64), (64,))
+    )
+    params = {"stride": u32(1, 1), "pad_amount": pairs(before, after)}
+    right = reference.of("Conv2d", [a.astype(np.float32) for a in (x, w, bias)], params)
+    right = np.maximum(right, 0) if then == "Relu" else np.tanh(right) if then else right
+    (got,) = run_op(
+        "Conv2d", [x, w, bias], [right.shape], params, static=(1, 2), threads=2,
+        then=[(then, {})] if then else [],
+    )  # fmt: skip
+    np.testing.assert_allclose(got.astype(np.float32), right, rtol=2**-7, atol=2e-3)
+
+
 #: Of a depthwise one: kernel, stride, before, after and size. Lines of one tile of pixels, of
 #: several and of less than one, windows that hang over by all but a column, and by more.
 WINDOWS = [
