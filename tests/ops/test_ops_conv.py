@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -240,3 +241,76 @@ def test_an_image_of_few_channels_is_read_as_it_lies(
             threads=1 + number % 2, then=then,
         )  # fmt: skip
         close(got, np.maximum(expected, 0) if then else expected)
+
+
+@pytest.mark.parametrize("then", ["", "Relu", "Tanh"])
+@pytest.mark.parametrize(
+    ("side", "channels", "before", "after"),
+    [
+        (5, 1, (2, 2), (2, 2)),
+        (3, 2, (0, 1), (1, 2)),
+        (3, 3, (2, 0), (0, 2)),
+        (5, 1, (0, 0), (4, 4)),
+    ],
+)
+def test_threads_share_the_lines_of_an_image_of_few_channels_in_bfloat16(
+    side: int, channels: int, before: tuple[int, int], after: tuple[int, int], then: str
+) -> None:
+    """Windows hang over by so many lines and columns, before the image and after it."""
+    r = np.random.default_rng(side)
+    x, w, bias = (
+        r.standard_normal(shape).astype(ml_dtypes.bfloat16)
+        for shape in ((1, 61, 47, channels), (side, side, channels, 64), (64,))
+    )
+    params = {"stride": u32(1, 1), "pad_amount": pairs(before, after)}
+    right = reference.of("Conv2d", [a.astype(np.float32) for a in (x, w, bias)], params)
+    right = np.maximum(right, 0) if then == "Relu" else np.tanh(right) if then else right
+    (got,) = run_op(
+        "Conv2d", [x, w, bias], [right.shape], params, static=(1, 2), threads=2,
+        then=[(then, {})] if then else [],
+    )  # fmt: skip
+    np.testing.assert_allclose(got.astype(np.float32), right, rtol=2**-7, atol=2e-3)
+
+
+#: Of a depthwise one: kernel, stride, before, after and size. Lines of one tile of pixels, of
+#: several and of less than one, windows that hang over by all but a column, and by more.
+WINDOWS = [
+    ((3, 3), (1, 1), (1, 1), (1, 1), (9, 28)),
+    ((3, 3), (2, 2), (1, 1), (1, 1), (15, 41)),
+    ((2, 3), (1, 1), (3, 4), (0, 5), (2, 3)),
+    ((5, 5), (1, 1), (2, 2), (2, 2), (6, 16)),
+    ((5, 5), (2, 2), (4, 4), (4, 4), (3, 1)),
+    ((5, 5), (1, 1), (4, 4), (4, 4), (7, 37)),
+    ((3, 7), (3, 1), (0, 3), (0, 6), (8, 20)),
+    ((7, 7), (1, 1), (9, 8), (7, 7), (5, 19)),
+    ((7, 7), (1, 2), (3, 3), (3, 3), (5, 30)),
+]
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("channels", [16, 24, 49])
+@pytest.mark.parametrize("number", range(len(WINDOWS)))
+def test_a_depthwise_window_may_hang_over_on_every_side(
+    number: int, channels: int, kernels: str
+) -> None:
+    """In FLOAT_32 and BFLOAT_16, with what follows: limits, and a pass of its own."""
+    kernel, stride, before, after, size = WINDOWS[number]
+    r = np.random.default_rng(number)
+    x, w, bias = (
+        r.standard_normal(shape).astype(ml_dtypes.bfloat16)
+        for shape in ((2, *size, channels), (*kernel, 1, channels), (channels,))
+    )
+    params = {"stride": u32(*stride), "pad_amount": pairs(before, after)}
+    wide = [a.astype(np.float32) for a in (x, w, bias)]
+    for given in (wide, [x, w, bias], [x, w]):
+        expected = reference.of("DepthWiseConv2d", wide[: len(given)], params)
+        for op, of in (("", None), ("Relu", lambda y: np.maximum(y, 0)), ("Tanh", np.tanh)):
+            (got,) = run_op(
+                "DepthWiseConv2d", given, [expected.shape], params, static=range(1, len(given)),
+                kernels=kernels, threads=1 + number % 2, then=[(op, {})] if op else [],
+            )  # fmt: skip
+            right = of(expected) if of else expected
+            if given is wide:
+                close(got, right)
+            else:
+                np.testing.assert_allclose(got.astype(np.float32), right, rtol=2**-7, atol=1e-4)

@@ -319,6 +319,7 @@ bool TakesFewChannels(const Node& node, const ConvGeometry& g) {
 Result<KernelPtr> MakeConv(const Node& node, const KernelOptions& options) {
   QNNRT_ASSIGN_OR_RETURN(const ConvGeometry g, ReadConv(node));
   if (TakesGroupTiles(node, g)) return MakeGroupTiles(node, g, options);
+  if (TakesWindow(node, g)) return MakeWindow(node, g, options);
   if (TakesByChannel(node, g)) return MakeByChannel(node, g, options);
   // The depthwise ops take floats of 16 bits as they are, but those of one channel end up here.
   const auto narrow = [](const Tensor* t) { return t != nullptr && NarrowFloatOf(t->dtype); };

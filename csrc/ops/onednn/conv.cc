@@ -62,7 +62,8 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   if (!transposed) {
     QNNRT_ASSIGN_OR_RETURN(const ConvGeometry geometry, ReadConv(node));
     if (TakesWinograd(node, geometry) || TakesGroupTiles(node, geometry) ||
-        TakesBrainWindow(node, geometry) || TakesFewChannels(node, geometry)) {
+        TakesWindow(node, geometry) || TakesBrainWindow(node, geometry) ||
+        TakesFewChannels(node, geometry)) {
       return KernelPtr();
     }
     // Groups of a few channels: with AVX2 oneDNN takes twice the time, and ten times it where a
