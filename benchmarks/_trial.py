@@ -5,6 +5,7 @@ So a crash ends nothing, and what memory it takes is its own.
 
 from __future__ import annotations
 
+import compileall
 import gc
 import json
 import os
@@ -22,6 +23,8 @@ import numpy as np
 from _harness import optional
 from _networks import Job, prepare
 from _peers import CONVERTERS, MODULES, RUNTIMES, Unavailable
+
+import qnnrt
 
 LIMIT_S = 900
 
@@ -49,6 +52,11 @@ def private_bytes(process: int | str = "self") -> int:
     fields = dict(line.split(":", 1) for line in lines)
     kept = (fields.get(name, "0 kB").split()[0] for name in ("RssAnon", "RssShmem"))
     return 1024 * sum(map(int, kept))
+
+
+def keeping_compiled() -> dict[str, str]:
+    """The environment in which compiled modules are kept, as those of an installed package are."""
+    return {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 
 
 def told(error: Exception) -> str:
@@ -91,7 +99,8 @@ def run(
     plan |= {"folder": str(job.folder.absolute()), "threads": threads, "target": str(target)}
     command = [sys.executable, __file__, mode, runtime, json.dumps(plan)]
     peak = 0
-    with subprocess.Popen(command, stdout=seen, stderr=seen, cwd=target) as process:
+    given: dict[str, Any] = {"cwd": target, "env": keeping_compiled()}
+    with subprocess.Popen(command, stdout=seen, stderr=seen, **given) as process:
         ended = threading.Event()
 
         def watch() -> None:
@@ -115,6 +124,7 @@ def run(
 def prepared(name: str, precision: str, folder: Path, tiny: bool) -> Job:
     """A job with all of its files: torch leaves threads behind that the clock must not see."""
     job = Job(name, precision, folder, tiny)
+    compileall.compile_dir(Path(qnnrt.__file__).parent, quiet=1)
     with tempfile.TemporaryDirectory() as target:
         code, _ = run("prepare", "", job, 1, Path(target), seen=None)
     if code:

@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 import onnx
 from _harness import Benchmark, Case, Way, optional, other_busy_seconds, same
-from _trial import private_bytes
+from _trial import keeping_compiled, private_bytes
 
 MIB = 1 << 20
 OURS, OTHER = "qnnrt", "onnxruntime"
@@ -106,10 +106,8 @@ def sample(runtime: str, path: Path, threads: int) -> dict[str, Any]:
     """What one process tells, and the peak of its memory while it made its first session."""
     command = [sys.executable, __file__, "--work", runtime, str(path), str(threads)]
     begun = time.perf_counter()
-    # Compiled modules are kept, as those of an installed package are.
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, env=environment, **pipes) as process:  # type: ignore[call-overload]
+    with subprocess.Popen(command, env=keeping_compiled(), **pipes) as process:  # type: ignore[call-overload]
 
         def line() -> dict[str, Any]:
             return dict(json.loads(process.stdout.readline()))

@@ -19,7 +19,8 @@ namespace qnnrt {
 
 using SlotHandle = uint64_t;  // 0 is no handle
 
-template <typename T, size_t kChunkSize = 256, size_t kMaxChunks = 4096>
+// Each chunk has twice the slots of the one before: a table of few objects takes few pages.
+template <typename T, uint32_t kFirstChunk = 16, uint32_t kMaxChunks = 16>
 class SlotTable {
  public:
   enum class Retired { kYes, kStale, kPinned };
@@ -28,7 +29,7 @@ class SlotTable {
   SlotTable(const SlotTable&) = delete;
   SlotTable& operator=(const SlotTable&) = delete;
   ~SlotTable() {
-    for (auto& chunk : chunks_) delete chunk.load(std::memory_order_relaxed);
+    for (auto& chunk : chunks_) delete[] chunk.load(std::memory_order_relaxed);
   }
 
   // A free slot to fill, or null when the table is full. Not visible until Publish.
@@ -38,14 +39,15 @@ class SlotTable {
       index = free_.back();
       free_.pop_back();
     } else {
-      if (used_ == kChunkSize * kMaxChunks) return nullptr;
+      if (used_ == kSlots) return nullptr;
+      const Place place = PlaceOf(used_);
       // Capacity for every slot, so that recycling cannot fail.
-      if (free_.capacity() <= used_) free_.reserve(used_ + kChunkSize);
-      index = used_++;
-      auto& chunk = chunks_[index / kChunkSize];
+      if (free_.capacity() <= used_) free_.reserve(used_ + place.size);
+      auto& chunk = chunks_[place.chunk];
       if (!chunk.load(std::memory_order_relaxed)) {
-        chunk.store(new Chunk, std::memory_order_release);
+        chunk.store(new Slot[place.size], std::memory_order_release);
       }
+      index = used_++;
     }
     Slot* slot = SlotAt(index);
     uint64_t generation = slot->word.load(std::memory_order_relaxed) >> 32;
@@ -152,21 +154,33 @@ class SlotTable {
     std::atomic<uint64_t> word{0};
     T value{};
   };
-  using Chunk = std::array<Slot, kChunkSize>;
+  static_assert((kFirstChunk & (kFirstChunk - 1)) == 0, "places are found by shifts");
+  static constexpr uint32_t kSlots = kFirstChunk * ((1u << kMaxChunks) - 1);
+  struct Place {
+    uint32_t chunk, at, size;
+  };
 
+  static Place PlaceOf(uint32_t index) {
+    // Chunk i starts at kFirstChunk * (2^i - 1).
+    const uint32_t chunk = 31u - static_cast<uint32_t>(__builtin_clz(index / kFirstChunk + 1));
+    const uint32_t size = kFirstChunk << chunk;
+    return {chunk, index + kFirstChunk - size, size};
+  }
   static uint32_t IndexOf(SlotHandle handle) { return static_cast<uint32_t>(handle) - 1; }
   static uint64_t Word(SlotHandle handle) { return (handle >> 32) << 32; }
   Slot* SlotAt(uint32_t index) const {
-    return &(*chunks_[index / kChunkSize].load(std::memory_order_acquire))[index % kChunkSize];
+    const Place place = PlaceOf(index);
+    return chunks_[place.chunk].load(std::memory_order_acquire) + place.at;
   }
   Slot* Find(SlotHandle handle) const {
     uint32_t index = IndexOf(handle);
-    if (!((handle >> 32) & 1) || index >= kChunkSize * kMaxChunks) return nullptr;
-    Chunk* chunk = chunks_[index / kChunkSize].load(std::memory_order_acquire);
-    return chunk ? &(*chunk)[index % kChunkSize] : nullptr;
+    if (!((handle >> 32) & 1) || index >= kSlots) return nullptr;
+    const Place place = PlaceOf(index);
+    Slot* chunk = chunks_[place.chunk].load(std::memory_order_acquire);
+    return chunk ? chunk + place.at : nullptr;
   }
 
-  std::array<std::atomic<Chunk*>, kMaxChunks> chunks_{};
+  std::array<std::atomic<Slot*>, kMaxChunks> chunks_{};
   std::vector<uint32_t> free_;
   uint32_t used_ = 0;
 };

@@ -6,13 +6,6 @@ import numpy as np
 
 from ..dtypes import is_float
 from . import encodings
-from .attention import (
-    add_masks,
-    find_softmax,
-    slice_gathers,
-    spread_batches,
-    turn_products,
-)
 from .flat_products import spread_products
 from .graph import Edge, Op
 from .layouts import turn_parts
@@ -25,8 +18,8 @@ def run(graph: Graph) -> None:
     """All passes, in the order in which they help each other."""
     for step in (
         drop_dead, merge_reshapes, spread_products, find_norms, find_means, merge_reshapes,
-        channel_shuffles, merge_affine, slice_gathers, find_softmax, add_masks, turn_parts,
-        turn_products, spread_batches, merge_reshapes, narrow_doubles, drop_dead,
+        channel_shuffles, merge_affine, find_attention, turn_parts, turn_matrices, merge_reshapes,
+        narrow_doubles, drop_dead,
     ):  # fmt: skip
         graph.budget.check_time()
         step(graph)
@@ -50,6 +43,26 @@ def merge_affine(graph: Graph) -> None:
         from . import norms
 
         norms.merge_affine(graph)
+
+
+def find_attention(graph: Graph) -> None:
+    """Softmax that is written as arithmetic, and what surrounds one, see `attention`."""
+    if any(op.type in ("ElementWiseDivide", "Gather", "Softmax") for op in graph.ops):
+        from . import attention
+
+        for step in (attention.slice_gathers, attention.find_softmax, attention.add_masks):
+            graph.budget.check_time()
+            step(graph)
+
+
+def turn_matrices(graph: Graph) -> None:
+    """Factors as they lie, and batches of products, see `attention`."""
+    if any(op.type == "MatMul" for op in graph.ops):
+        from . import attention
+
+        attention.turn_products(graph)
+        graph.budget.check_time()
+        attention.spread_batches(graph)
 
 
 def drop_dead(graph: Graph) -> None:

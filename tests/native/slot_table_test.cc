@@ -13,8 +13,8 @@ using qnnrt::SlotHandle;
 
 namespace {
 
-// 12 slots in three chunks: full within a few calls.
-using Table = qnnrt::SlotTable<int, 4, 3>;
+// 12 slots in two chunks: full within a few calls.
+using Table = qnnrt::SlotTable<int, 4, 2>;
 constexpr size_t kSlots = 12;
 
 enum class State { kInserted, kLive, kClosed, kRetired, kGone };

@@ -45,6 +45,7 @@ def test_a_network_imports_what_its_operators_need() -> None:
         *("attended", "bits", "blocks", "contrib", "expanded", "fused", "fused_attention"),
         *("bounded", "control_flow", "rows", "sequences", "sizes", "many", "python_ops"),
         *("norm_algebra", "norms", "qlinear", "quantized"),
+        *("op_matmul", "einsum", "infer_linear", "child", "external", "attention"),
     }
 
 

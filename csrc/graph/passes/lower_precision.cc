@@ -1,7 +1,9 @@
 // Floats between nodes in 16 bits: half the memory to move, and the matrix units of processors that
 // multiply 16-bit floats. Kernels compute in 32 bits and round what they store.
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -319,9 +321,25 @@ class Lowering {
       if (made->data == nullptr)
         return Error(QNN_COMMON_ERROR_MEM_ALLOC, "out of memory: '%s' in 16 bits has %zu bytes",
                      wide->name.c_str(), made->bytes());
-      Codec(*made).Write(wide->data_as<float>(), made->data->data(), 0, wide->elements());
+      Round(*wide, made);
     }
     return found = made;
+  }
+
+  // From where the client has the constant: a copy of it would be the peak of a large one.
+  static void Round(const Tensor& wide, Tensor* made) {
+    const Codec codec(*made);
+    const std::optional<LyingElements> unread = wide.data->Unread();
+    if (!unread || !unread->strides.empty()) {
+      codec.Write(wide.data_as<float>(), made->data->data(), 0, wide.elements());
+      return;
+    }
+    std::array<float, 4096> some;  // they lie on any boundary
+    for (size_t i = 0; i < wide.elements(); i += some.size()) {
+      const size_t count = std::min(some.size(), wide.elements() - i);
+      std::memcpy(some.data(), unread->data + i * sizeof(float), count * sizeof(float));
+      codec.Write(some.data(), made->data->data(), i, count);
+    }
   }
 
   // A tensor that stays FLOAT_32, converted once for all that need it in 16 bits.

@@ -58,7 +58,6 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
       c->cin >= kLeastDepthwise)
     return KernelPtr();
 
-  const int threads = ThreadsFor(node, options, c->work);
   if (!transposed) {
     QNNRT_ASSIGN_OR_RETURN(const ConvGeometry geometry, ReadConv(node));
     if (TakesWinograd(node, geometry) || TakesGroupTiles(node, geometry) ||
@@ -77,6 +76,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   }
   if (Load() == nullptr) return KernelPtr();
 
+  const int threads = ThreadsFor(node, options, c->work);
   QNNRT_ASSIGN_OR_RETURN(KernelPtr parts, MakeParts(node, options, *c, threads, MakeConv));
   if (parts) return parts;
 

@@ -192,7 +192,7 @@ def _model(
         with np.errstate(all="ignore"):  # what overflows in constants would overflow when run
             lowering.nodes(nodes, opsets)
     finally:
-        lowering.child.close()
+        lowering.close()
     if lowering.unsupported:
         raise UnsupportedOpError(lowering.unsupported, where)
     outputs: list[Edge] = []

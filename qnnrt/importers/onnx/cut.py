@@ -201,7 +201,7 @@ class Cutter:
         except ModelError as exc:
             reason = str(exc)
         finally:
-            lowering.child.close()
+            lowering.close()
         found = {}
         for name in names:
             value = lowering.env.get(name)

@@ -7,15 +7,20 @@ What models fold is evaluated here with numpy, with its memory and work counted 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import numpy as np
 import onnx
 
 from ...errors import ModelError
 from ..budget import Budget
 from ..guard import shortened
-from .child import Child
 from .fold_table import EVALUATORS, VIEWS, Arrays, Given
 from .nodes import OnnxNode
+
+if TYPE_CHECKING:
+    from .child import Child
 
 #: Operators whose result is not a function of their inputs.
 RANDOM = {
@@ -52,7 +57,11 @@ def evaluates(node: OnnxNode) -> bool:
 
 
 def fold(
-    node: OnnxNode, inputs: Given, opsets: dict[str, int], budget: Budget, child: Child
+    node: OnnxNode,
+    inputs: Given,
+    opsets: dict[str, int],
+    budget: Budget,
+    child: Callable[[], Child],
 ) -> Arrays:
     """The outputs of a node with constant inputs."""
     if evaluates(node):
@@ -71,7 +80,7 @@ def fold(
     for inferred in node.types:
         if inferred is not None:
             budget.array(*inferred)
-    return _reference(node, inputs, opsets, child)
+    return _reference(node, inputs, opsets, child())
 
 
 def evaluated(node: OnnxNode, inputs: Given, budget: Budget) -> Arrays | None:

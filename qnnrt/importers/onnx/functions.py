@@ -4,17 +4,19 @@ by one."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx
 
 from ...errors import ModelError
 from ..budget import Budget
 from ..guard import shortened
-from .child import Child
 from .nodes import OnnxNode
 from .types import type_proto
 from .written import Written, written
+
+if TYPE_CHECKING:
+    from .child import Child
 
 #: Bodies that depend on their node, by what they depend on: a network asks for few, often.
 _BODIES: dict[tuple[object, ...], bytes] = {}

@@ -29,7 +29,6 @@ from .bodies import (
     has_body,
 )
 from .checks import Spec, attributes_of, check, check_attributes, check_results, newest, spec_of
-from .child import Child
 from .functions import Key, arguments, called, function_body, instantiate, needed
 from .infer import empty, infer, misfit
 from .nodes import TABLE, OnnxNode, Refused, Result, Unsupported
@@ -90,11 +89,9 @@ class GraphLowering(Scope):
         budget: Budget | None = None,
         functions: Mapping[Key, onnx.FunctionProto] | None = None,
     ) -> None:
-        super().__init__(stateful, budget)
-        self.where = where
+        super().__init__(where, stateful, budget)
         self.opsets = opsets
         self.functions = functions or {}
-        self.child = Child(where, self.budget)
         self.unsupported: list[UnsupportedNode] = []
         self._made: set[int] = set()  # constants that were computed, by their id
         self._lowered: dict[str, tuple[str, list[Value | None]]] = {}  # operator and inputs
@@ -522,7 +519,7 @@ class GraphLowering(Scope):
             expanded = self._expand(node, spec, opsets)
             if expanded is not None:
                 return expanded
-        arrays = fold.fold(node, inputs, opsets, self.budget, self.child)
+        arrays = fold.fold(node, inputs, opsets, self.budget, lambda: self.child)
         return [constant(a) if name else None for a, name in zip(arrays, node.outputs, strict=True)]
 
     def _weigh(self, op: str, inputs: list[Value | None]) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ..shorthand import u32
 from .common import cast, pad_constant, strided
 from .nodes import Lowering, OnnxNode, Unsupported, lowers
-from .op_matmul import Decode, integers
 from .values import Value, constant
 from .windows import list_attr, padding, transpose_padding
+
+if TYPE_CHECKING:
+    from .op_matmul import Decode
 
 
 def widen(c: Lowering, x: Value) -> Value:
@@ -30,6 +34,8 @@ def conv(c: Lowering, n: OnnxNode) -> Value:
 @lowers("ConvInteger", to="Dequantize, Cast, ElementWiseSubtract, Conv2d")
 def conv_integer(c: Lowering, n: OnnxNode) -> Value:
     """A convolution of floats that are integers. This runtime finds it, and takes the integers."""
+    from .op_matmul import integers
+
     x, decode = integers(c, n, 0, 1)
     w, decode_w = integers(c, n, 1, 0)
     return cast(c, _conv(c, n, x, decode_w(w), decode, []), np.int32)

@@ -19,7 +19,6 @@ from ...model.mapped import MappedFile
 from ..budget import Budget
 from ..guard import map_or_read, name_of, shortened
 from . import wire
-from .external import load_external
 from .order import in_order
 from .written import ELEMENTS, Written, parts, raw_array, written
 
@@ -67,13 +66,17 @@ def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Source:
     try:
         found.nodes = in_order(written(found.model.graph.node))
         _check(found.model, found.nodes, where)
-        initializers = len(found.model.graph.initializer)
-        beside = load_external(tensors(found.model, found.nodes), initializers, where, path)
+        external = onnx.TensorProto.EXTERNAL
+        if any(t.data_location == external for t in tensors(found.model, found.nodes)):
+            from .external import load_external
+
+            initializers = len(found.model.graph.initializer)
+            beside = load_external(tensors(found.model, found.nodes), initializers, where, path)
+            found.size += beside.distinct
+            found.apart |= beside.apart
+            found.mapped += beside.mapped
     except UnicodeDecodeError as exc:
         raise ModelError(f"{where}: a name or text in it is not UTF-8: {exc}") from exc
-    found.size += beside.distinct
-    found.apart |= beside.apart
-    found.mapped += beside.mapped
     return found
 
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx
 
 from ...dtypes import is_number
 from ..budget import Budget
 from ..guard import shortened
-from .child import Child
 from .nodes import Lowering, OnnxNode
 from .numbering import Numbering
 from .tables import Table
 from .values import Items, Thing, Value
 from .written import Written
+
+if TYPE_CHECKING:
+    from .child import Child
 
 Things = list[Thing | None]
 Results = Sequence[Thing | None]
@@ -51,7 +53,7 @@ class Scope(Lowering):
     """Names and what they stand for.
 
     Attributes:
-        child: evaluates what this package does not.
+        where: the name of the file in messages.
         env: tensors.
         other: sequences, and None for optional values that are missing.
         poisoned: outputs of nodes that could not be lowered.
@@ -60,16 +62,29 @@ class Scope(Lowering):
         calls: how many bodies were put in place of nodes, which makes names in them new ones.
     """
 
-    child: Child
-
-    def __init__(self, stateful: bool, budget: Budget | None = None) -> None:
+    def __init__(self, where: str, stateful: bool, budget: Budget | None = None) -> None:
         super().__init__(stateful, budget)
+        self.where = where
         self.env: dict[str, Value] = {}
         self.other: dict[str, Items | None] = {}
         self.poisoned: set[str] = set()
         self.counts: dict[tuple[object, ...], Value] = {}
         self.numbering = Numbering(self.b.ops)
         self.calls = 0
+        self._child: Child | None = None
+
+    @property
+    def child(self) -> Child:
+        """Evaluates what this package does not, for few files."""
+        if self._child is None:
+            from .child import Child
+
+            self._child = Child(self.where, self.budget)
+        return self._child
+
+    def close(self) -> None:
+        if self._child is not None:
+            self._child.close()
 
     def node(self, given: Written, opsets: dict[str, int]) -> None:
         """Lowers a node; what its outputs stand for is known then."""

@@ -109,7 +109,7 @@ def _folded(
     node = replace(n, inputs=inputs)
     node.types = infer(node)
     arrays = [None if v is None else v.const for v in inputs]
-    return fold(node, arrays, opsets, g.budget, g.child)
+    return fold(node, arrays, opsets, g.budget, lambda: g.child)
 
 
 def _moved(g: Scope, n: OnnxNode, at: set[int], opsets: dict[str, int]) -> Results | None:
