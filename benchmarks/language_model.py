@@ -263,6 +263,7 @@ def beyond(bench: Benchmark, folder: Path, width: str, library: Any) -> None:
                 mine, reading = (r["seconds"]["median"] for r in case.rows())
                 print(f"  {1 / mine:.1f} tokens a second, {reading / mine:.0%} of the bandwidth")
     path.unlink()
+    path.with_suffix(".data").unlink()
 
 
 def together(bench: Benchmark, path: Path, threads: int) -> None:
