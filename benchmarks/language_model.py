@@ -3,6 +3,7 @@
     python benchmarks/language_model.py [--smoke] [--json FILE] [--threads 1 2] [--text 16 1000]
     python benchmarks/language_model.py --trained DIR    # of examples/language_model/train.py
     python benchmarks/language_model.py --only handoff batch
+    python benchmarks/language_model.py --only beyond    # weights beyond the last cache
 
 For every width of weights (float32, bfloat16, and 8 and 4 bits in blocks of 32, by ONNX Runtime's
 quantizer; with "bytes" at accuracy_level 4, which lets activations be rounded to 8 bits): a token
@@ -12,6 +13,10 @@ says itself (of TensorScatter). llama.cpp has the same weights as GGUF, a cache 
 float32 and in float16 else, as unless told otherwise, and rounds activations to 8 bits with weights
 of 8 and 4. "reading the bytes" is a loop over as many bytes as the token has to read, weights and
 filled cache (_read.c): its ratio is the part of the bandwidth.
+
+Beyond: 135 million weights of 4 bits are 82 MB, which some last caches hold. So the part of the
+bandwidth is also measured with as many layers of a Llama of 1 billion weights as have, in each
+width, a third more bytes than the last cache. Each layer has random weights of its own.
 
 Handed over: a process reads a text and sends it, with its cache, to another one, which goes on.
 Until its graph is bound to the memory, and until its next token, against reading the text again.
@@ -29,11 +34,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import _beyond
 import _llamacpp
 import _prefix
 import numpy as np
 from _harness import Benchmark, optional, same
-from decode import reader
+from decode import last_cache, reader
 
 from qnnrt.llm import Batch, Conversation, LanguageModel
 
@@ -56,7 +62,7 @@ TINY = SIZES | {
     "vocab_size": 256,
 }
 CAPACITY, PROMPT = 1024, 128
-PARTS = ("tokens", "handoff", "batch")
+PARTS = ("tokens", "handoff", "batch", "beyond")
 #: Name -> bits that ONNX Runtime's quantizer gives weights, and the precision of the session.
 WIDTHS: dict[str, tuple[int, str]] = {
     "float32": (0, "float32"),
@@ -223,6 +229,43 @@ def measure(
                     other.close()
 
 
+def beyond(bench: Benchmark, folder: Path, width: str, library: Any) -> None:
+    """Tokens of a model whose weights the last cache cannot hold, by the loop that reads."""
+    from qnnrt.llm.export import export
+
+    bits, precision = WIDTHS[width]
+    sizes, cache = (TINY, 1 << 20) if bench.smoke else (_beyond.SIZES, last_cache())
+    stored = bits or (32 if precision == "float32" else 16)
+    layers = 2 if bench.smoke else _beyond.layers_beyond(cache, stored)
+    shared, path = folder / f"tied{layers}.onnx", folder / f"beyond{layers}_{bits}.onnx"
+    if not shared.exists():
+        export(_beyond.tied(sizes, layers), shared, capacity=CAPACITY)
+    if not path.exists():
+        _beyond.untie(shared, path, bits or 32)
+    read = weight_bytes(path, precision)
+    memory = np.ones(read + (256 << 20), np.uint8)
+    for threads in bench.options.threads:
+        with LanguageModel(
+            path, chunks=(128, 8, 1), threads=threads, precision=precision, strict=True
+        ) as model:
+            for behind in bench.options.text:
+                text = model.conversation()
+                text.append([i * 7919 % model.vocabulary for i in range(behind + 1)])
+                moved = read + model.cache_bytes * (behind + 1) // model.capacity
+                name = f"{width}, {layers} layers beyond {cache >> 20} MiB, {threads} threads"
+                case = bench.case(f"{name}: a token behind {behind}", "ms", moved)
+                case.add("qnnrt", repeated(text, 1))
+                case.add(
+                    "reading the bytes",
+                    lambda n=moved, t=threads: library.read_all(memory.ctypes.data, n, t),
+                )
+                case.measure()
+                mine, reading = (r["seconds"]["median"] for r in case.rows())
+                print(f"  {1 / mine:.1f} tokens a second, {reading / mine:.0%} of the bandwidth")
+    path.unlink()
+    path.with_suffix(".data").unlink()
+
+
 def together(bench: Benchmark, path: Path, threads: int) -> None:
     """A token for each of several texts: in one run, and in one after another."""
     with LanguageModel(path, chunks=(128, 8, 1), threads=threads, strict=True) as model:
@@ -293,6 +336,8 @@ def main() -> None:
         memory = np.ones((16 if bench.smoke else 600) << 20, np.uint8)
         for width in bench.options.widths if "tokens" in bench.options.only else ():
             measure(bench, folder, width, library, memory, whole)
+        for width in bench.options.widths if "beyond" in bench.options.only else ():
+            beyond(bench, folder, width, library)
         for threads in bench.options.threads:
             if "handoff" in bench.options.only:
                 _prefix.measure(bench, folder / "model.onnx", threads, 8 if bench.smoke else PROMPT)
