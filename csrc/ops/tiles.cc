@@ -121,6 +121,7 @@ QNNRT_AMX void Block(const TileProduct& p, const uint16_t* b, float* c) {
   }
   const uint16_t* a = p.a;
   const char* ahead = static_cast<const char*>(p.ahead);
+  size_t piece = 0;
   for (size_t k = 0; k < p.depth_tiles; ++k, a += kTileDepth, b += kTileDepth / 2 * pairs) {
     _tile_loadd(4, a, lda);
     _tile_loadd(6, b, ldb);
@@ -135,6 +136,7 @@ QNNRT_AMX void Block(const TileProduct& p, const uint16_t* b, float* c) {
       if constexpr (kRowTiles > 1) _tile_dpbf16ps(3, 5, 7);
     }
     for (size_t i = 0; i < p.ahead_lines; ++i, ahead += kLine) _mm_prefetch(ahead, _MM_HINT_T1);
+    if (piece < p.pieces && (k + 1) * p.pieces > piece * p.depth_tiles) (*p.meanwhile)(piece++);
   }
   _tile_stored(0, c, ldc);
   if constexpr (kColumnTiles > 1) _tile_stored(1, c + kTileColumns, ldc);

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "support/threads.h"
+
 // Compilers that know the instructions: gcc 11, clang 12.
 #if defined(__x86_64__) && defined(__linux__) && \
     (defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11)
@@ -64,6 +66,10 @@ struct TileProduct {
   size_t ahead_lines = 0;
   bool accumulate = false;      // add to what C holds
   const float* bias = nullptr;  // else what the sums begin with, a value for each column; null: 0
+  // Called with 0, 1, ... while tiles are multiplied, `pieces` times, at most depth_tiles: what is
+  // to be done with earlier results, in instructions that the tiles leave free.
+  const FunctionRef<void(size_t)>* meanwhile = nullptr;
+  size_t pieces = 0;
 };
 void MultiplyTiles(const TileProduct& p);
 
