@@ -47,6 +47,7 @@ class Job:
     precision: str
     folder: Path
     tiny: bool = False
+    inputs: int = 1  # how many times it is fed, with seeds from SEED on; the first is timed
 
     def file(self, suffix: str) -> Path:
         return self.folder / f"{self.name}{'-tiny' * self.tiny}{suffix}"
@@ -57,13 +58,17 @@ class Job:
         kind = f"-{self.precision}" if self.precision in QUANTIZED else ""
         return self.file(f"{kind}.onnx")
 
-    def feeds(self) -> Feeds:
-        with np.load(self.file("-feeds.npz")) as file:
+    def fed(self, kind: str, i: int) -> Path:
+        """What it is fed with the i-th time, or what is exact then."""
+        return self.file(f"-{kind}{f'-{i}' * (i > 0)}.npz")
+
+    def feeds(self, i: int = 0) -> Feeds:
+        with np.load(self.fed("feeds", i)) as file:
             return dict(file)
 
-    def exact(self) -> list[np.ndarray]:
+    def exact(self, i: int = 0) -> list[np.ndarray]:
         """From float64; from ONNX Runtime node by node where torch is not installed."""
-        with np.load(self.file("-exact.npz")) as file:
+        with np.load(self.fed("exact", i)) as file:
             return list(file.values())
 
 
@@ -146,10 +151,11 @@ def prepare(job: Job) -> None:
             from export_networks import exported
 
             exported(network(job.name, job.tiny), job.file(".onnx"))
-    if not job.file("-exact.npz").exists():
-        feeds = feeds_of(job.name, job.tiny, SEED)
-        np.savez(job.file("-feeds.npz"), **feeds)  # type: ignore[arg-type]
-        np.savez(job.file("-exact.npz"), *exact_of(job.name, job.tiny, feeds))
+    for i in range(job.inputs):
+        if not job.fed("exact", i).exists():
+            feeds = feeds_of(job.name, job.tiny, SEED + i)
+            np.savez(job.fed("feeds", i), **feeds)  # type: ignore[arg-type]
+            np.savez(job.fed("exact", i), *exact_of(job.name, job.tiny, feeds))
     if not job.onnx.exists():
         quantize(job)
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from _harness import Call, optional
-from _networks import Job, module
+from _networks import Feeds, Job, module
 
 import qnnrt
 
@@ -34,6 +34,7 @@ class Running:
     keep: object = None
     close: Callable[[], object] = lambda: None
     precision: str = ""
+    inputs: Feeds = field(default_factory=dict)  # what `call` reads, where it can be written
 
 
 def needed(name: str) -> Any:
@@ -48,8 +49,9 @@ def in_qnnrt(job: Job, threads: int, precision: str = "float32") -> Running:
     if precision != "float32":
         more["precision"] = precision
     session = qnnrt.Session(job.onnx, threads=threads, **more)
+    inputs = {name: tensor.array for name, tensor in session.inputs.items()}
     for name, array in job.feeds().items():
-        session.inputs[name].array[...] = array
+        inputs[name][...] = array
     outputs = list(session.outputs.values())
     return Running(
         session.run,
@@ -57,6 +59,7 @@ def in_qnnrt(job: Job, threads: int, precision: str = "float32") -> Running:
         session,
         session.close,
         str(getattr(session, "precision", "")),
+        inputs,
     )
 
 
@@ -109,6 +112,7 @@ def in_openvino(job: Job, threads: int, hint: str | None) -> Running:
         lambda: results,
         (compiled, request, feeds),
         precision=compiled.get_property("INFERENCE_PRECISION_HINT").to_string(),
+        inputs=feeds,
     )
 
 
@@ -232,6 +236,7 @@ RUNTIMES: dict[str, Make] = {
     "onnxruntime": in_onnxruntime,
     "openvino in f32": partial(in_openvino, hint="f32"),
     "openvino": partial(in_openvino, hint=None),
+    "openvino in f16": partial(in_openvino, hint="f16"),
     "torch.compile": in_compiled_torch,
     "ncnn": in_ncnn,
     "executorch": in_executorch,
@@ -241,6 +246,7 @@ MODULES = {
     "onnxruntime": "onnxruntime",
     "openvino in f32": "openvino",
     "openvino": "openvino",
+    "openvino in f16": "openvino",
     "torch.compile": "torch._inductor.compile_fx",
     "ncnn": "ncnn",
     "executorch": "executorch.extension.pybindings.portable_lib",

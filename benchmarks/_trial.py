@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ class Trial:
     private: int = 0
     seconds: float = 0.0  # to load and run once
     precision: str = ""
+    further: list[list[np.ndarray]] = field(default_factory=list)  # of the job's further inputs
 
 
 def private_bytes(process: int | str = "self") -> int:
@@ -78,7 +79,12 @@ def child(runtime: str, job: Job, threads: int, target: Path) -> None:
         running.call()
         report["seconds"] = time.perf_counter() - start
         report["precision"] = running.precision
-        np.savez(target / "results.npz", *(np.array(y) for y in running.results()))
+        for i in range(job.inputs):
+            if i > 0:
+                for name, array in job.feeds(i).items():
+                    running.inputs[name][...] = array
+                running.call()
+            np.savez(target / f"results-{i}.npz", *(np.array(y) for y in running.results()))
     except Exception as error:
         report["reason"] = told(error)
     (target / "report.json").write_text(json.dumps(report))
@@ -95,8 +101,8 @@ def run(
     seen: int | None = subprocess.DEVNULL,
 ) -> tuple[int, int]:
     """The exit code, and the peak of what the process had; what it says goes to `seen`."""
-    plan = {"name": job.name, "precision": job.precision, "tiny": job.tiny}
-    plan |= {"folder": str(job.folder.absolute()), "threads": threads, "target": str(target)}
+    plan = asdict(job) | {"folder": str(job.folder.absolute())}
+    plan |= {"threads": threads, "target": str(target)}
     command = [sys.executable, __file__, mode, runtime, json.dumps(plan)]
     peak = 0
     given: dict[str, Any] = {"cwd": target, "env": keeping_compiled()}
@@ -121,9 +127,9 @@ def run(
     return code, peak
 
 
-def prepared(name: str, precision: str, folder: Path, tiny: bool) -> Job:
+def prepared(name: str, precision: str, folder: Path, tiny: bool, inputs: int = 1) -> Job:
     """A job with all of its files: torch leaves threads behind that the clock must not see."""
-    job = Job(name, precision, folder, tiny)
+    job = Job(name, precision, folder, tiny, inputs)
     compileall.compile_dir(Path(qnnrt.__file__).parent, quiet=1)
     with tempfile.TemporaryDirectory() as target:
         code, _ = run("prepare", "", job, 1, Path(target), seen=None)
@@ -146,23 +152,27 @@ def trial(runtime: str, job: Job, threads: int) -> Trial:
         report = json.loads((target / "report.json").read_text())
         if "reason" in report:
             return Trial(report["reason"])
-        with np.load(target / "results.npz") as file:
-            results = list(file.values())
+        results = []
+        for i in range(job.inputs):
+            with np.load(target / f"results-{i}.npz") as file:
+                results.append(list(file.values()))
     return Trial(
-        results=results,
+        results=results[0],
         private=max(0, peak - report["before"]),
         seconds=report["seconds"],
         precision=report["precision"],
+        further=results[1:],
     )
 
 
 def main() -> None:
     mode, runtime, plan = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-    job = Job(plan["name"], plan["precision"], Path(plan["folder"]), plan["tiny"])
+    threads, target = plan.pop("threads"), Path(plan.pop("target"))
+    job = Job(**plan | {"folder": Path(plan["folder"])})
     if mode == "prepare":
         prepare(job)
     elif mode == "run":
-        child(runtime, job, plan["threads"], Path(plan["target"]))
+        child(runtime, job, threads, target)
     elif not job.file(f"-{runtime}.converted").exists():
         CONVERTERS[runtime](job)
         job.file(f"-{runtime}.converted").touch()

@@ -1,16 +1,19 @@
 """What 16-bit floats cost: errors of whole networks against float64.
 
-    python benchmarks/precision_errors.py [--models NAME...] [--folder FOLDER] [--smoke]
+    python benchmarks/precision_errors.py [--models NAME...] [--inputs N] [--folder FOLDER]
+                                          [--smoke]
 
-Of qnnrt in float32, bfloat16 and float16 and of OpenVINO as it is by default, which is bfloat16
-where the processor has it: the largest error of an output, of its largest value, and the root of
-the mean square, of that of the output; the worst of several outputs. All read one float32 file.
+Of qnnrt in float32, bfloat16 and float16, of OpenVINO as it is by default, which is bfloat16
+where the processor has it, and told to take float16: the largest error of an output, of its largest
+value, and the root of the mean square, of that of the output; the worst of several outputs, and the
+geometric mean over N seeded inputs. All read one float32 file.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 from pathlib import Path
 from typing import Any
@@ -26,27 +29,52 @@ COLUMNS = (
     ("qnnrt bfloat16", "qnnrt", "bfloat16"),
     ("qnnrt float16", "qnnrt", "float16"),
     ("openvino", "openvino", "float32"),
+    ("openvino float16", "openvino in f16", "float32"),
 )
+RATIOS = (("qnnrt bfloat16", "openvino"), ("qnnrt float16", "openvino float16"))
 SMOKE = ("vit_s16",)
 
 
-def errors_of(name: str, folder: Path, tiny: bool) -> dict[str, dict[str, Any]]:
-    prepared(name, "float32", folder, tiny)
+def errors_of(name: str, folder: Path, tiny: bool, inputs: int) -> dict[str, dict[str, Any]]:
+    prepared(name, "float32", folder, tiny, inputs)
     found: dict[str, dict[str, Any]] = {}
     for column, runtime, precision in COLUMNS:
-        job = Job(name, precision, folder, tiny)
+        job = Job(name, precision, folder, tiny, inputs)
         result = trial(runtime, job, threads=1)
         if result.reason:
             found[column] = {"missing": result.reason}
             continue
-        error = error_of(result.results, job.exact())
-        found[column] = {"max": error.largest, "rms": error.rms}
-        found[column]["precision"] = result.precision or precision
+        results = [result.results, *result.further]
+        errors = [error_of(y, job.exact(i)) for i, y in enumerate(results)]
+        found[column] = {
+            "max": statistics.geometric_mean(error.largest for error in errors),
+            "rms": statistics.geometric_mean(error.rms for error in errors),
+            "precision": result.precision or precision,
+            "rms of each": [error.rms for error in errors],
+        }
     return found
 
 
 def text(error: dict[str, Any]) -> str:
     return error.get("missing") or f"{error['max']:.1e} {error['rms']:.1e} {error['precision']}"
+
+
+def show_ratios(errors: dict[str, dict[str, Any]]) -> None:
+    for ours, other in RATIOS:
+        if "missing" in errors[ours] or "missing" in errors[other]:
+            continue
+        each = [
+            x / y
+            for x, y in zip(errors[ours]["rms of each"], errors[other]["rms of each"], strict=True)
+            if math.isfinite(x + y)  # random weights can exceed what 16 bits hold
+        ]
+        if not each:
+            continue
+        print(
+            f"  {ours} over {other}: {statistics.geometric_mean(each):.2f}"
+            f" ({min(each):.2f} to {max(each):.2f})",
+            flush=True,
+        )
 
 
 def show_means(rows: list[dict[str, Any]]) -> None:
@@ -64,17 +92,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--smoke", action="store_true", help="seconds: shows that it runs")
     parser.add_argument("--models", nargs="+", choices=names(), metavar="NAME")
+    parser.add_argument("--inputs", type=int, default=1, metavar="N")
     parser.add_argument("--folder", type=Path, help="keeps the networks' files")
     parser.add_argument("--json", type=Path, help="where to write (default results/NAME.json)")
     options = parser.parse_args()
     chosen = options.models or (names() if not options.smoke else SMOKE)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in (name for name in chosen if name in names()):
         with folder_of(options.folder) as folder:
-            rows.append({"name": name, "errors": errors_of(name, folder, options.smoke)})
+            errors = errors_of(name, folder, options.smoke, options.inputs)
+            rows.append({"name": name, "errors": errors})
         print(f"\n{name}")
         for column, error in rows[-1]["errors"].items():
             print(f"  {column:20}{text(error)}", flush=True)
+        show_ratios(rows[-1]["errors"])
     print("\nall")
     show_means(rows)
     path = options.json or RESULTS / f"precision_errors{'-smoke' * options.smoke}.json"
