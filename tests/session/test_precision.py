@@ -255,6 +255,19 @@ def test_nodes_that_are_kept_compute_in_float32() -> None:
         run(model, given, "bfloat16", float32_nodes=["conv7"])
 
 
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+@pytest.mark.parametrize("op", ["Conv2d", "ReluMinMax", "ElementWiseAdd", "DepthWiseConv2d"])
+def test_any_node_alone_may_be_kept_whatever_is_fused_into_it(op: str, precision: str) -> None:
+    model = mobilenet_v2(32, 16)
+    with qnnrt.Session(model) as s:
+        given = feeds(s, 3)
+        wanted = np.array(next(iter(s.run(given).values())))
+    names = [n.name for n in model.nodes if n.type == op]
+    assert len(names) > 5
+    for name in names[:: len(names) // 4]:
+        assert distance(run(model, given, precision, float32_nodes=[name]), wanted) < 0.1
+
+
 # ---- half precision is a device's
 
 

@@ -89,6 +89,7 @@ class Lowering {
     for (const Tensor* t : kept_.tensors) wide_.insert(t);
     for (const Node& node : graph_->nodes) {
       const OpDef& def = DefOf(node);
+      if (Kept(node)) KeepAsItIs(node);
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         if (!TakesNarrow(def, i)) Widen(node.inputs[i]);
       }
@@ -115,6 +116,15 @@ class Lowering {
         for (const Tensor* t : node.inputs) {
           if (IsFloat32(t) && IsNative(t)) wide_.insert(t);
         }
+      }
+    }
+  }
+
+  // What passes gave a kept node since: an activation that it applies, a copy of its constant.
+  void KeepAsItIs(const Node& node) {
+    for (const auto* ports : {&node.inputs, &node.outputs}) {
+      for (const Tensor* t : *ports) {
+        if (IsFloat32(t)) wide_.insert(t);
       }
     }
   }
