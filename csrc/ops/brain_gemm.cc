@@ -31,9 +31,6 @@ constexpr size_t kWorthwhile = 1024 * 1024;  // products worth a thread, about 1
 
 size_t Rounded(size_t count, size_t to) { return (count + to - 1) / to * to; }
 
-// One row is at the speed of the caches or of the memory.
-bool UsesTiles(size_t m) { return m > 1 && HasTiles(); }
-
 size_t BlockRows() { return HasTiles() ? kBlockTiles * kTileRows : kBlockRows; }
 
 // Tiles are read whole, pairs too: rows of A that end before are copied, with zeros behind them.
@@ -41,8 +38,8 @@ struct Copied {
   size_t first, rows;  // of A, and how many there are then
   size_t depth;        // of each row
   Copied(size_t m, size_t k)
-      : rows(UsesTiles(m) ? Rounded(m, kTileRows) : m),
-        depth(Rounded(k, UsesTiles(m) ? kTileDepth : 2)) {
+      : rows(HasTiles() ? Rounded(m, kTileRows) : m),
+        depth(Rounded(k, HasTiles() ? kTileDepth : 2)) {
     if (depth != k) {
       first = 0;
     } else {
@@ -176,73 +173,6 @@ class Bias {
   alignas(64) float edge_[kColumns] = {};
 };
 
-// One row times some panels, whose weights come from a cache or from memory: fetched into the first
-// cache, 1,024 x 1,000 takes 0.8 of the time (AMX, from caches) or the same (from memory) of what
-// it takes fetched into the second.
-template <size_t kPanels>
-QNNRT_BF16 void MultiplyRow(const uint16_t* a, size_t pairs, const uint32_t* b, float* c) {
-  constexpr size_t kAhead = 16;   // pairs of rows
-  constexpr size_t kBlock = 128;  // pairs with a sum of their own: fewer roundings of a large one
-  const size_t panel = pairs * kColumns;
-  __m512 total[kPanels][2] = {};
-  for (size_t k0 = 0; k0 < pairs; k0 += kBlock) {
-    __m512 sum[kPanels][2] = {};
-    const size_t end = std::min(pairs, k0 + kBlock);
-    for (size_t k = k0; k < end; ++k, b += kColumns) {
-      int x;
-      std::memcpy(&x, a + 2 * k, sizeof(x));
-      const __m512bh both = (__m512bh)_mm512_set1_epi32(x);
-      // What comes behind the end of a panel is that of the next ones.
-      const size_t past = k + kAhead < pairs ? 0 : (kPanels - 1) * panel;
-      const char* next = reinterpret_cast<const char*>(b + past + kAhead * kColumns);
-#pragma GCC unroll 4
-      for (size_t p = 0; p < kPanels; ++p) {
-        _mm_prefetch(next + p * panel * sizeof(*b), _MM_HINT_T0);
-        _mm_prefetch(next + p * panel * sizeof(*b) + kLine, _MM_HINT_T0);
-      }
-#pragma GCC unroll 4
-      for (size_t p = 0; p < kPanels; ++p) {
-#pragma GCC unroll 2
-        for (size_t v = 0; v < 2; ++v) {
-          const __m512bh row = (__m512bh)_mm512_loadu_si512(b + p * panel + v * kVector);
-          sum[p][v] = _mm512_dpbf16_ps(sum[p][v], both, row);
-        }
-      }
-    }
-#pragma GCC unroll 4
-    for (size_t p = 0; p < kPanels; ++p) {
-#pragma GCC unroll 2
-      for (size_t v = 0; v < 2; ++v) total[p][v] = _mm512_add_ps(total[p][v], sum[p][v]);
-    }
-  }
-#pragma GCC unroll 4
-  for (size_t p = 0; p < kPanels; ++p) {
-#pragma GCC unroll 2
-    for (size_t v = 0; v < 2; ++v) {
-      float* to = c + p * kColumns + v * kVector;
-      _mm512_storeu_ps(to, _mm512_add_ps(total[p][v], _mm512_loadu_ps(to)));
-    }
-  }
-}
-
-void RunRow(const BrainGemm& g, const uint16_t* a, const Threads& threads,
-            FunctionRef<void(const BrainBlock&)> store) {
-  using RowFn = void (*)(const uint16_t*, size_t, const uint32_t*, float*);
-  constexpr RowFn kRow[] = {MultiplyRow<1>, MultiplyRow<2>, MultiplyRow<3>, MultiplyRow<4>};
-  const size_t pairs = (g.k + 1) / 2;
-  ForRowPanels(g.k, g.n, threads, [&](size_t first, size_t end) {
-    alignas(64) float c[kRowPanels * kColumns];
-    for (size_t p = first; p < end; p += kRowPanels) {
-      const size_t count = std::min(kRowPanels, end - p), n0 = p * kColumns;
-      const size_t columns = std::min(count * kColumns, g.n - n0);
-      std::fill_n(c, count * kColumns, 0.0f);
-      if (g.bias != nullptr) std::copy_n(g.bias + n0, columns, c);
-      kRow[count - 1](a, pairs, g.packed + p * pairs * kColumns, c);
-      store({0, 1, n0, columns, c, columns});
-    }
-  });
-}
-
 }  // namespace
 
 bool HasBrainGemm() {
@@ -274,7 +204,6 @@ void RunBrainGemm(const BrainGemm& g, void* scratch, const Threads& threads,
   }
   const size_t pairs = (g.k + 1) / 2, rows = BlockRows();
   const size_t panels = PackedPanels(g.n);
-  if (g.m == 1) return RunRow(g, copied.count() == 0 ? g.a : copy, threads, store);
   const bool tiles = HasTiles();
   const size_t blocks = (g.m + rows - 1) / rows;  // of a panel
   const size_t work = std::max<size_t>(1, std::min(rows, g.m) * kColumns * g.k);

@@ -15,8 +15,8 @@ namespace {
 // weights that were widened once take less time.
 constexpr size_t kOneOfMany = 512 << 10, kChunk = 128;  // a thread's rows, too
 
-// Rows of BFLOAT_16 are multiplied by instructions for it where there are such. Else one row is
-// multiplied in FLOAT_32, more by panels of the weights that are widened for all rows.
+// One row is multiplied in FLOAT_32, on any processor; more by instructions for BFLOAT_16 where
+// there are such, else by panels of the weights that are widened for all rows.
 class NarrowMatMul final : public Kernel {
  public:
   NarrowMatMul(const Node& node, const MatMulGeometry& g)
@@ -48,11 +48,11 @@ class NarrowMatMul final : public Kernel {
   }
 
   Status Run(const ExecArgs& args) override {
-    if (g_.m == 1 && !multiplies_brains()) {
+    if (g_.m == 1) {
       RunRow(args);
       return {};
     }
-    if (!multiplies_brains()) {
+    if (widens()) {
       RunWidened(args);
       return {};
     }
@@ -69,9 +69,8 @@ class NarrowMatMul final : public Kernel {
   }
 
   size_t ScratchBytes() const override {
-    if (g_.m > 1 && !multiplies_brains()) return a_.narrow() ? RowRoom(g_.m * g_.k) : 0;
-    if (multiplies_brains())
-      return BrainGemmScratch(g_.m, g_.k) + (widens_bias() ? RowRoom(g_.n) : 0);
+    if (g_.m > 1 && widens()) return a_.narrow() ? RowRoom(g_.m * g_.k) : 0;
+    if (g_.m > 1) return BrainGemmScratch(g_.m, g_.k) + (widens_bias() ? RowRoom(g_.n) : 0);
     return (a_.narrow() ? RowRoom(g_.k) : 0) + (widens_bias() ? RowRoom(g_.n) : 0) +
            (out_.narrow() ? RowRoom(g_.n) : 0);
   }
@@ -79,7 +78,7 @@ class NarrowMatMul final : public Kernel {
   size_t WeightBytes() const override { return packed_->size(); }
 
  private:
-  bool multiplies_brains() const { return !half_ && a_.narrow() && HasBrainGemm(); }
+  bool widens() const { return half_ || !HasBrainGemm(); }
   bool widens_bias() const { return has_bias_ && bias_.narrow(); }
   static constexpr size_t kMostColumns = 4 * kMaxTileColumns;  // of a block
   static size_t RowRoom(size_t floats) { return ScratchRoom(floats * sizeof(float)); }
