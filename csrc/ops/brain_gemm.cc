@@ -236,25 +236,22 @@ void RunBrainGemm(const BrainGemm& g, void* scratch, const Threads& threads,
   const auto in_tiles = [&](size_t begin, size_t end) {
     const TileScope scope;
     alignas(64) float c[2][kBlockTiles * kTileRows * kColumns];
-    size_t done = begin;  // the block whose results are to be stored
-    const auto store_piece = [&](size_t piece) {
-      const Place p = place(done);
+    const auto store_piece = [&](size_t block, size_t piece) {
+      const Place p = place(block);
       const size_t first = p.rows * piece / kPieces, count = p.rows * (piece + 1) / kPieces - first;
       if (count == 0) return;
-      float* from = c[done % 2] + first * kColumns;
+      float* from = c[block % 2] + first * kColumns;
       store({p.m0 + first, count, p.n0, p.columns, from, kColumns});
     };
     for (size_t i = begin; i < end; ++i) {
       const Place p = place(i);
       const uint32_t* next = p.panel + (i / blocks + 1 < panels ? pairs * kColumns : 0);
-      done = i - 1;
       InTiles(p.a, lda, p.rows, p.panel, pairs, bias.From(p.n0), c[i % 2],
               {next, i % blocks, blocks}, [&](size_t piece) {
-                if (i != begin) store_piece(piece);
+                if (i != begin) store_piece(i - 1, piece);
               });
     }
-    done = end - 1;
-    for (size_t piece = 0; piece < kPieces; ++piece) store_piece(piece);
+    for (size_t piece = 0; piece < kPieces; ++piece) store_piece(end - 1, piece);
   };
   threads.For(
       panels * blocks, std::max<size_t>(1, kWorthwhile / work),
