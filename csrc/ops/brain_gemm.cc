@@ -175,11 +175,7 @@ class Bias {
 
 }  // namespace
 
-bool HasBrainGemm() {
-  // Asked in each run: a virtual machine's host answers CPUID, which takes some 20 microseconds.
-  static const bool has = CpuRoundsBrains() && Simd().columns == kColumns;
-  return has;
-}
+bool HasBrainGemm() { return CpuRoundsBrains() && Simd().columns == kColumns; }
 
 size_t BrainGemmScratch(size_t m, size_t k) {
   const Copied copied(m, k);

@@ -53,9 +53,12 @@ inline Isa CpuIsa() {
 }
 
 // Whether the processor rounds to BFLOAT_16 (AVX512-BF16), with no set of instructions asked for.
+// Runs ask, and a virtual machine's host answers CPUID, which takes some 20 microseconds: once.
 inline bool CpuRoundsBrains() {
 #if defined(__x86_64__)
-  return CpuIsa() == Isa::kAvx512 && std::getenv("QNNRT_ISA") == nullptr && CpuHasAvx512Bf16();
+  static const bool rounds =
+      CpuIsa() == Isa::kAvx512 && std::getenv("QNNRT_ISA") == nullptr && CpuHasAvx512Bf16();
+  return rounds;
 #else
   return false;
 #endif
