@@ -14,8 +14,8 @@ from onnx import numpy_helper
 
 from qnnrt.errors import ModelError
 from qnnrt.importers import onnx as importer
+from qnnrt.importers.onnx.constants import FOLDED_OPS
 from qnnrt.importers.onnx.infer import RULES
-from qnnrt.importers.onnx.lower import FOLDED_OPS
 from qnnrt.importers.onnx.nodes import TABLE
 from support.onnx import cases as onnx_cases
 from support.onnx import models, native_inference

@@ -28,9 +28,10 @@ from ..guard import importing, shortened
 from ..shapes import Shapes, check_form, wants_many
 from . import patterns
 from .bodies import BODIES, CLASSICAL, LINEAR, MICROSOFT
+from .constants import FOLDED_OPS
 from .cut import Cutter, named_apart
 from .functions import local_functions
-from .lower import FOLDED_OPS, GraphLowering
+from .lower import GraphLowering
 from .nodes import TARGETS
 from .reader import Source, opset_of, read, size_of
 from .tables import import_all

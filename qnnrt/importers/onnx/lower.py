@@ -16,7 +16,7 @@ from ..budget import Budget
 from ..encodings import Coded
 from ..graph import Edge, Op, physical
 from ..guard import shortened
-from . import alike, fold, patterns
+from . import alike, constants, fold, patterns
 from .alike import ALIKE
 from .bodies import (
     CLASSICAL,
@@ -43,11 +43,6 @@ from .written import Written, written
 
 #: What keeps a constant with an encoding as the integers that it is.
 _KEEP_CODES = {"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
-
-#: What makes tensors out of nothing but parameters.
-_OF_CONSTANTS = {
-    "BlackmanWindow", "ConstantOfShape", "HammingWindow", "HannWindow", "MelWeightMatrix", "Range",
-}  # fmt: skip
 
 #: What makes a shape of such inputs.
 _SIZED = {
@@ -244,7 +239,7 @@ class GraphLowering(Scope):
                 self.other[out] = thing
 
     def _known(self, node: OnnxNode) -> bool:
-        if (node.domain == "" and node.op in TABLE) or node.op in FOLDED_OPS:
+        if (node.domain == "" and node.op in TABLE) or node.op in constants.FOLDED_OPS:
             return True
         if node.domain == "" and node.op in ROWS:
             return True
@@ -353,7 +348,7 @@ class GraphLowering(Scope):
         if not _is_own(node) and node.domain != "":
             return self._other(node, spec, opsets)
         if node.op == "Constant":
-            return [constant(self._constant(node))]
+            return [constant(constants.held(node, self.where, self.budget))]
         if rule is not None:
             return rule(self, node, opsets)
         if fixed and not sized and node.op not in ROWS:
@@ -393,10 +388,8 @@ class GraphLowering(Scope):
         """A node of which everything is a tensor of a fixed shape."""
         node.types = infer(node)
         check_results(spec, node.types)
-        if node.op in ("Shape", "Size"):
-            return [constant(self._measure(node))]
-        if node.op == "EyeLike":
-            return [constant(self._eye(node))]
+        if (told := constants.of_shape(node, self.budget)) is not None:
+            return [constant(told)]
         if _is_own(node):
             self._weigh(node.op, node.inputs)
             self.b.scope = node.name
@@ -409,18 +402,18 @@ class GraphLowering(Scope):
         nothing = empty(node)
         if nothing is not None:
             return nothing
-        constants, hollow, texts, some = True, False, False, False
+        known, hollow, texts, some = True, False, False, False
         for v in node.inputs:
             if v is None:
                 continue
             if v.held is not None:
                 some = True
             else:
-                constants = False
+                known = False
                 hollow = hollow or 0 in v.shape
             texts = texts or v.dtype.kind == "O"
         if (
-            constants
+            known
             and node.op not in fold.RANDOM
             and onnx.AttributeProto.GRAPH not in node.written.kinds
         ):
@@ -446,7 +439,7 @@ class GraphLowering(Scope):
             with suppress(AsDefined):
                 made = self._inline(node, OTHERWISE[node.op](node), opsets)
                 return self._fitting(node, [v if isinstance(v, Value) else None for v in made])
-        if lower is None and node.op in _OF_CONSTANTS and node.domain == "":
+        if lower is None and node.op in constants.OF_CONSTANTS and node.domain == "":
             index = next(i for i, v in enumerate(node.inputs) if v is not None and v.held is None)
             raise Unsupported(needed_input(index, spec.formals[index].name))
         expanded = self._expand(node, spec, opsets)
@@ -483,34 +476,6 @@ class GraphLowering(Scope):
             # ONNX Runtime writes it into files of opsets that have none, as its own was first.
             return spec_of(node.op, max(node.version, _LAYER_NORM), "")
         return spec_of(node.op, node.version, node.domain)
-
-    def _measure(self, node: OnnxNode) -> np.ndarray:
-        shape = node.input(0).shape
-        if node.op == "Size":
-            return np.array(math.prod(shape), np.int64)
-        from .infer_shape import shape_slice
-
-        return np.array(shape[shape_slice(node)], np.int64)
-
-    def _eye(self, node: OnnxNode) -> np.ndarray:
-        from .fold_make import eye
-
-        rows, columns = node.shape()
-        return eye((rows, columns), node.dtype(), node.integer("k"), self.budget)
-
-    def _constant(self, node: OnnxNode) -> np.ndarray:
-        if len(node.attrs) != 1:
-            raise ValueError(f"it has {len(node.attrs)} values; it has to have one")
-        for key, value in node.attrs.items():
-            if key == "value" and isinstance(value, onnx.TensorProto):
-                return array_of(value, self.where)
-            if key == "sparse_value" and isinstance(value, onnx.SparseTensorProto):
-                return dense_of(value, self.where, self.budget)
-            if key in ("value_float", "value_floats"):
-                return np.array(value, np.float32)
-            if key in ("value_int", "value_ints"):
-                return np.array(value, np.int64)
-        raise Unsupported(f"a constant given by {', '.join(node.attrs)}")
 
     def _fold(self, node: OnnxNode, spec: Spec, opsets: dict[str, int]) -> list[Value | None]:
         """A node whose inputs are constants, as constants."""
@@ -615,7 +580,3 @@ def _is_own(node: OnnxNode) -> bool:
 
 def _listed(result: Result) -> list[Value | None]:
     return result if isinstance(result, list) else [result]
-
-
-#: Operators that exist only among constants.
-FOLDED_OPS = {"Constant", "ConstantOfShape", "Range", "Shape", "Size", "EyeLike"}
