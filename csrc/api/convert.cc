@@ -154,11 +154,12 @@ Status CopyData(const Qnn_TensorV1_t& t, const char* name, bool packed, const St
     return Bad(name, "a static tensor brings its data as RAW memory");
   if (bytes > 0 && t.clientBuf.data == nullptr)
     return Bad(name, "it is static but its data pointer is null");
-  // dataSize is 32 bits wide: beyond that it cannot say the size, and is not compared. Elements
-  // that come unpacked would be read as others: their size has to be the exact one.
-  if (bytes <= UINT32_MAX &&
-      (t.clientBuf.dataSize < bytes || (packed && t.clientBuf.dataSize != bytes))) {
-    return Bad(name, "its data has " + std::to_string(t.clientBuf.dataSize) + " bytes, " +
+  // dataSize is 32 bits wide: beyond that it is the lower half of the size, or the most that it can
+  // say. Elements that come unpacked would be read as others: their size has to be the exact one.
+  const uint32_t given = t.clientBuf.dataSize;
+  const bool wide = bytes > UINT32_MAX, exact = given == static_cast<uint32_t>(bytes);
+  if (!exact && (packed || (wide ? given != UINT32_MAX : given < bytes))) {
+    return Bad(name, "its data has " + std::to_string(given) + " bytes, " +
                          DataTypeName(t.dataType) + " " + ShapeText(tensor->shape) + " needs " +
                          std::to_string(bytes) + (packed ? ", two elements in each" : ""));
   }

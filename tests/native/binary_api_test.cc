@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "qmem_net.h"
+#include "qnn_tensor.h"
 
 using namespace qmem;
 
@@ -113,6 +114,35 @@ TEST(an_encoding_of_floats_does_not_spoil_the_binary) {
     CHECK_EQ(q.contextCreateFromBinary(net.backend, nullptr, nullptr, bytes.data(), bytes.size(),
                                        &context, nullptr),
              0u);
+    CHECK_EQ(q.contextFree(context, nullptr), 0u);
+  }
+}
+
+// The scales of an axis without an index are none, and are read back as that.
+TEST(an_axis_of_no_indices_has_an_encoding_in_the_binary) {
+  for (const uint32_t bitwidth : {0u, 4u}) {
+    Net net;
+    CHECK_EQ(net.Open(), 0u);
+    CHECK_EQ(net.Compose(kRaw, kRaw, kRaw), 0u);
+    uint32_t dims[] = {2, 0};
+    Qnn_Tensor_t x = TensorOf("x", QNN_TENSOR_TYPE_APP_WRITE, dims, 2, QNN_DATATYPE_SFIXED_POINT_8);
+    Qnn_QuantizeParams_t& params = x.v1.quantizeParams;
+    params.encodingDefinition = QNN_DEFINITION_DEFINED;
+    if (bitwidth == 0) {
+      params.quantizationEncoding = QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET;
+      params.axisScaleOffsetEncoding = {1, 0, nullptr};
+    } else {
+      params.quantizationEncoding = QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET;
+      params.bwAxisScaleOffsetEncoding = {bitwidth, 1, 0, nullptr, nullptr};
+    }
+    CHECK_EQ(q.tensorCreateGraphTensor(net.graph, &x), 0u);
+    CHECK_EQ(net.Finalize(), 0u);
+    const Bytes bytes = BinaryOf(net.context);
+    Qnn_ContextHandle_t context = nullptr;
+    CHECK_EQ(q.contextCreateFromBinary(net.backend, nullptr, nullptr, bytes.data(), bytes.size(),
+                                       &context, nullptr),
+             0u);
+    CHECK_EQ(BinaryOf(context).size(), bytes.size());
     CHECK_EQ(q.contextFree(context, nullptr), 0u);
   }
 }

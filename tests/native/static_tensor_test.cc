@@ -112,4 +112,17 @@ TEST(StridesThatAreNoneAreRefused) {
            uint64_t{QNN_TENSOR_ERROR_INVALID_HANDLE});
 }
 
+// A size beyond 32 bits is told by its lower half, or by the most that 32 bits can say: another one
+// is that of other data, of which nothing is read.
+TEST(DataOfAnotherSizeIsRefusedBeyond32BitsToo) {
+  uint8_t memory[64] = {};
+  const uint32_t side = 1u << 16;
+  for (const uint64_t bytes : {uint64_t{64}, uint64_t{UINT32_MAX} - 1}) {
+    const auto made = Made(QNN_DATATYPE_FLOAT_32, {side, side + 1}, memory, nullptr, bytes);
+    CHECK_EQ(made.status().code(), QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM);
+  }
+  const auto packed = Made(QNN_DATATYPE_SFIXED_POINT_4, {side, 2 * side + 2}, memory, nullptr, 64);
+  CHECK_EQ(packed.status().code(), QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM);
+}
+
 CHECK_MAIN("static_tensor_test")

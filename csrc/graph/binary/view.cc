@@ -207,6 +207,12 @@ Status ReadQuantization(ByteReader* in, const std::string& name, Tensor* tensor)
     for (int32_t& offset : q.offsets) offset = in->Get<int32_t>();
   }
   if (!in->ok()) return Status::Ok();  // for the caller to ask
+  const auto none = std::find(tensor->shape.begin(), tensor->shape.end(), 0u);
+  if (scales == 0 && IsFixed(tensor->dtype) && none != tensor->shape.end()) {
+    q.defined = true;  // the scales of an axis without an index
+    q.encoding = QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET;
+    q.axis = static_cast<int32_t>(none - tensor->shape.begin());
+  }
   if (!IsFixed(tensor->dtype) && (scales > 1 || !q.per_tensor()))
     return DamagedBinary(name + " has a quantization that its type does not take");
   const Status sound = CheckEncoding(*tensor);
