@@ -311,6 +311,64 @@ def test_a_matrix_is_packed_from_where_the_file_has_it(form: str, tmp_path: Path
     assert kept < 1.3 * sizes["large"]
 
 
+def _quantized(op: str, kind: type, width: int, path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """A Conv or a MatMul with a Quantize before it, one behind, and weights of 8 bits; some input
+    and the exact sums. The output's step is 1/64."""
+    rng = np.random.default_rng(8)
+    low = np.iinfo(kind).min
+    shape = (width, width, 2, 2) if op == "Conv" else (4 * width, width)
+    weights = rng.integers(low, low + 256, shape).astype(kind)
+    scales = (rng.uniform(0.5, 1, width) / 16 / width).astype(np.float32)
+    zeros = np.full(width, low + 128, kind)
+    step, zero = np.float32(1 / 32), np.uint8(100)
+    fed = [1, width, 2, 2] if op == "Conv" else [2, 4 * width]
+    given = [1, width, 1, 1] if op == "Conv" else [2, width]
+    constants = {"w": weights, "ws": scales, "wz": zeros, "xs": step, "xz": zero}
+    constants |= {"ys": np.float32(1 / 64), "yz": np.uint8(128)}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "xs", "xz"], ["xq"]),
+        helper.make_node("DequantizeLinear", ["xq", "xs", "xz"], ["xd"]),
+        helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wd"], axis=int(op != "Conv")),
+        helper.make_node(op, ["xd", "wd"], ["f"]),
+        helper.make_node("QuantizeLinear", ["f", "ys", "yz"], ["yq"]),
+        helper.make_node("DequantizeLinear", ["yq", "ys", "yz"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, fed)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, given)],
+        [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    x = (rng.integers(-100, 156, fed) * step).astype(np.float32)
+    real = weights.astype(np.float64) - (low + 128)
+    sums = np.einsum("nihw,oihw->no", x, real) if op == "Conv" else x @ real
+    return x, (sums * scales).reshape(given)
+
+
+@MEASURED
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+@pytest.mark.parametrize("op", ["Conv", "MatMul"])
+def test_weights_of_8_bits_are_written_once_before_they_are_packed(
+    op: str, kind: type, tmp_path: Path
+) -> None:
+    """The file in the page cache, what is packed from, and what a product reads."""
+    _quantized(op, kind, 32, tmp_path / "small.onnx")
+    path = tmp_path / "large.onnx"
+    x, wanted = _quantized(op, kind, 2048, path)
+    with qnnrt.Session(path) as session:
+        y = session.run({"x": x})["y"]
+    assert np.abs(wanted).max() > 0.5
+    np.testing.assert_allclose(y, wanted, rtol=0, atol=1.01 / 128)
+    script = tmp_path / "load.py"
+    script.write_text(_LOAD)
+    done = run_script(script, tmp_path / "small.onnx", path, "float32", PYTHONPATH=PATHS)
+    peak, kept = json.loads(done.stdout.splitlines()[-1])
+    assert peak < 3.4 * path.stat().st_size, peak / path.stat().st_size
+    assert kept < 1.3 * path.stat().st_size
+
+
 _AGAIN = """
 import json, sys
 from pathlib import Path

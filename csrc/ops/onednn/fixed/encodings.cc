@@ -78,17 +78,47 @@ std::vector<int64_t> StoredSums(const T* weights, uint64_t count, const ChannelO
   return sums;
 }
 
+// The order of weights that are not read yet, which fill their part of memory as a client has them.
+// Nothing unless those of a channel are in one piece, or channels next to each other, as in ONNX.
+std::optional<ChannelOrder> OrderOf(const LyingElements& lying, const Tensor& weights,
+                                    ChannelOrder order) {
+  if (lying.strides.empty()) return order;
+  const size_t axis = static_cast<size_t>(order.axis);
+  if (order.groups != 1 || weights.shape[axis] != order.channels) return std::nullopt;
+  const int64_t each = static_cast<int64_t>(weights.elements()) / order.channels;
+  const int64_t channel = lying.strides[axis];
+  if (channel != each && channel != 1) return std::nullopt;
+  order.inner = static_cast<uint64_t>(channel);
+  return order;
+}
+
+template <typename T>
+std::vector<int64_t> StoredSums(const Tensor& weights, const ChannelOrder& order) {
+  const uint64_t count = weights.elements();
+  if (const std::optional<LyingElements> unread = weights.data->Unread()) {
+    const std::optional<ChannelOrder> lying = OrderOf(*unread, weights, order);
+    if (lying) return StoredSums(reinterpret_cast<const T*>(unread->data), count, *lying);
+  }
+  return StoredSums(weights.data_as<T>(), count, order);
+}
+
 std::vector<double> SumsOf(const Tensor& weights, const ChannelOrder& order,
                            const SignedWeights& encoding) {
   const uint64_t count = weights.elements();
   std::vector<int64_t> sums = weights.dtype == QNN_DATATYPE_UFIXED_POINT_8
-                                  ? StoredSums(weights.data_as<uint8_t>(), count, order)
-                                  : StoredSums(weights.data_as<int8_t>(), count, order);
+                                  ? StoredSums<uint8_t>(weights, order)
+                                  : StoredSums<int8_t>(weights, order);
   const int64_t products = static_cast<int64_t>(count) / order.channels;
   for (size_t c = 0; c < sums.size(); ++c) {
     sums[c] += products * (encoding.shifts[c] + encoding.rests[c]);
   }
   return {sums.begin(), sums.end()};
+}
+
+// Those that are not read yet are written to `to` alone, so that they are not there twice.
+const uint8_t* AsLying(const Tensor& weights, int8_t* to) {
+  return weights.data->WriteUnread(to) ? reinterpret_cast<const uint8_t*>(to)
+                                       : weights.data_as<uint8_t>();
 }
 
 }  // namespace
@@ -139,7 +169,9 @@ std::optional<SignedWeights> AsSigned(const Tensor& weights, const ChannelOrder&
 
 void WriteShifted(const Tensor& weights, const ChannelOrder& order,
                   const std::vector<int32_t>& shifts, int8_t* to) {
-  const uint8_t* from = weights.data_as<uint8_t>();
+  const uint8_t* const from = AsLying(weights, to);
+  const bool shifted = std::any_of(shifts.begin(), shifts.end(), [](int32_t s) { return s != 0; });
+  if (!shifted && static_cast<const void*>(from) == to) return;
   // Modulo 256 the sum is that of signed and of unsigned bytes.
   order.ForRuns(weights.elements(), [&](uint64_t channel, uint64_t begin, uint64_t end) {
     const int32_t shift = shifts[channel];
@@ -149,7 +181,7 @@ void WriteShifted(const Tensor& weights, const ChannelOrder& order,
 
 std::function<Status(int8_t*)> ShiftedBy(const Tensor& weights, int32_t shift) {
   return [&weights, shift](int8_t* to) {
-    const uint8_t* from = weights.data_as<uint8_t>();
+    const uint8_t* const from = AsLying(weights, to);
     const uint64_t count = weights.elements();
     for (uint64_t i = 0; i < count; ++i) to[i] = static_cast<int8_t>(from[i] + shift);
     return Status::Ok();
