@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/brain_rows.h"
 #include "ops/gemm.h"
 #include "ops/isa.h"
 #include "ops/op.h"
@@ -20,9 +21,9 @@ namespace {
 
 #define QNNRT_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
 
-constexpr size_t kColumns = 32;  // of a panel on a processor with AVX-512
-constexpr size_t kVector = 16;   // of its columns in a register
-constexpr size_t kRows = 12;     // of results in registers
+constexpr size_t kColumns = kBrainColumns;
+constexpr size_t kVector = 16;  // of its columns in a register
+constexpr size_t kRows = 12;    // of results in registers
 // Rows that a thread multiplies by a panel at a time: their results stay in L1.
 constexpr size_t kBlockRows = 48, kBlockTiles = 2;
 constexpr size_t kPieces = 4;  // of a block's results, which are stored while tiles are multiplied
@@ -33,13 +34,17 @@ size_t Rounded(size_t count, size_t to) { return (count + to - 1) / to * to; }
 
 size_t BlockRows() { return HasTiles() ? kBlockTiles * kTileRows : kBlockRows; }
 
+// One row is not worth tiles.
+bool UsesTiles(size_t m) { return m > 1 && HasTiles(); }
+bool UsesTileRows(size_t m, bool cached) { return cached && m <= kTileRows && UsesTiles(m); }
+
 // Tiles are read whole, pairs too: rows of A that end before are copied, with zeros behind them.
 struct Copied {
   size_t first, rows;  // of A, and how many there are then
   size_t depth;        // of each row
-  Copied(size_t m, size_t k)
-      : rows(HasTiles() ? Rounded(m, kTileRows) : m),
-        depth(Rounded(k, HasTiles() ? kTileDepth : 2)) {
+  Copied(size_t m, size_t k, bool cached)
+      : rows(UsesTiles(m) && !UsesTileRows(m, cached) ? Rounded(m, kTileRows) : m),
+        depth(Rounded(k, UsesTiles(m) ? kTileDepth : 2)) {
     if (depth != k) {
       first = 0;
     } else {
@@ -177,14 +182,14 @@ class Bias {
 
 bool HasBrainGemm() { return CpuRoundsBrains() && Simd().columns == kColumns; }
 
-size_t BrainGemmScratch(size_t m, size_t k) {
-  const Copied copied(m, k);
+size_t BrainGemmScratch(size_t m, size_t k, bool cached) {
+  const Copied copied(m, k, cached);
   return copied.count() == 0 ? 0 : ScratchRoom(copied.count() * copied.depth * sizeof(uint16_t));
 }
 
 void RunBrainGemm(const BrainGemm& g, void* scratch, const Threads& threads,
                   FunctionRef<void(const BrainBlock&)> store) {
-  const Copied copied(g.m, g.k);
+  const Copied copied(g.m, g.k, g.cached);
   const size_t lda = copied.depth;
   uint16_t* copy = static_cast<uint16_t*>(scratch);
   if (copied.count() != 0) {
@@ -198,6 +203,9 @@ void RunBrainGemm(const BrainGemm& g, void* scratch, const Threads& threads,
       }
     });
   }
+  const uint16_t* whole = copied.count() == 0 ? g.a : copy;
+  if (g.m == 1) return RunBrainRow(g, whole, threads, store);
+  if (UsesTileRows(g.m, g.cached)) return RunBrainTileRows(g, whole, lda, threads, store);
   const size_t pairs = (g.k + 1) / 2, rows = BlockRows();
   const size_t panels = PackedPanels(g.n);
   const bool tiles = HasTiles();
@@ -257,7 +265,7 @@ void RunBrainGemm(const BrainGemm& g, void* scratch, const Threads& threads,
 #else
 
 bool HasBrainGemm() { return false; }
-size_t BrainGemmScratch(size_t, size_t) { return 0; }
+size_t BrainGemmScratch(size_t, size_t, bool) { return 0; }
 void RunBrainGemm(const BrainGemm&, void*, const Threads&, FunctionRef<void(const BrainBlock&)>) {}
 
 #endif

@@ -19,6 +19,7 @@ struct BrainGemm {
   const uint16_t* a;
   const uint32_t* packed;  // PackBrains
   const float* bias;       // null: none
+  bool cached;             // the weights of the whole graph are likely to stay in a cache
 };
 // Some of C, `ldc` floats from row to row, which may be changed. No rows lie between others where
 // `columns` is `ldc`.
@@ -27,7 +28,7 @@ struct BrainBlock {
   float* c;
   size_t ldc;
 };
-size_t BrainGemmScratch(size_t m, size_t k);  // bytes; 0: A is read where it lies
+size_t BrainGemmScratch(size_t m, size_t k, bool cached);  // bytes; 0: A is read where it lies
 // `store` is called for each block of C once, from several threads. Only where HasBrainGemm.
 void RunBrainGemm(const BrainGemm& g, void* scratch, const Threads& threads,
                   FunctionRef<void(const BrainBlock&)> store);

@@ -132,6 +132,15 @@ template <typename B>
 void RunAllPanels(void (*row)(const float*, size_t, const B*, size_t, const float*, float*),
                   const float* a, size_t k, size_t n, const B* packed, size_t panel,
                   const float* from, float* c, const Threads& threads) {
+  ForRowPanels(k, n, threads, [&](size_t first, size_t end) {
+    RunPanels(row, a, k, n, packed, panel, first, end, from, c);
+  });
+}
+
+}  // namespace
+
+void ForRowPanels(size_t k, size_t n, const Threads& threads,
+                  FunctionRef<void(size_t, size_t)> run) {
   const size_t nr = Simd().columns, panels = PackedPanels(n);
   constexpr size_t kWorthwhile = 128 * 1024;  // products worth a thread, about 10 microseconds
   const size_t grain = std::max<size_t>(1, kWorthwhile / std::max<size_t>(1, kRowPanels * nr * k));
@@ -140,13 +149,10 @@ void RunAllPanels(void (*row)(const float*, size_t, const B*, size_t, const floa
   const size_t units = std::min(panels, (panels + kRowPanels * all - 1) / (kRowPanels * all) * all);
   threads.For(units, grain, [&](size_t begin, size_t end) {
     for (size_t unit = begin; unit < end; ++unit) {
-      RunPanels(row, a, k, n, packed, panel, unit * panels / units, (unit + 1) * panels / units,
-                from, c);
+      run(unit * panels / units, (unit + 1) * panels / units);
     }
   });
 }
-
-}  // namespace
 
 void MultiplyBrainRow(const float* a, size_t k, size_t n, const uint32_t* packed, const float* from,
                       float* c, const Threads& threads) {

@@ -35,6 +35,9 @@ void PackAll(const MatrixView& b, size_t k, size_t n, float* packed, const Threa
 // filled up with zeros.
 size_t PackedBrainBytes(size_t k, size_t n);
 void PackBrains(const NarrowMatrix& b, size_t k, size_t n, uint32_t* packed);
+// run(first, end) for some panels at a time, so that a row times each B[k, n] is shared by threads.
+void ForRowPanels(size_t k, size_t n, const Threads& threads,
+                  FunctionRef<void(size_t, size_t)> run);
 // c[n] = from + a[k] x B; `from` may be c itself, or null: zeros.
 void MultiplyBrainRow(const float* a, size_t k, size_t n, const uint32_t* packed, const float* from,
                       float* c, const Threads& threads);

@@ -52,6 +52,8 @@ struct KernelOptions {
   int threads = 1;                 // how many threads Run may use
   WeightStore* weights = nullptr;  // weights.h; null: kernels keep what they pack to themselves
   const Interrupt* interrupt = nullptr;  // asked between kernels
+  // The weights of the whole graph are few enough to stay in a cache from run to run.
+  bool weights_in_cache = false;
   // Inputs (bit i) of FLOAT_32 that MakeViaFloat has from BFLOAT_16.
   uint64_t brain_inputs = 0;
 };

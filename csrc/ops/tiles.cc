@@ -191,11 +191,45 @@ QNNRT_AMX void Taps(const TileTaps& p) {
   if constexpr (kRowTiles > 3) _tile_stored(3, p.c + 3 * kTileRows * p.ldc, ldc);
 }
 
-QNNRT_AMX void Configure() {
+// Without fetching ahead: from a second cache that takes longer.
+template <int kPanels>
+QNNRT_AMX void Rows(const TileRows& p) {
+  constexpr size_t kLdb = 4 * kTileColumns * sizeof(uint16_t),
+                   kLdc = 4 * kTileColumns * sizeof(float);
+  const size_t lda = p.lda * sizeof(uint16_t);
+  _tile_loadd(0, p.bias, 0);
+  _tile_loadd(1, p.bias + kTileColumns, 0);
+  if constexpr (kPanels > 1) {
+    _tile_loadd(2, p.bias + 2 * kTileColumns, 0);
+    _tile_loadd(3, p.bias + 3 * kTileColumns, 0);
+  }
+  const uint16_t *a = p.a, *b = p.b;
+  for (size_t k = 0; k < p.depth_tiles; ++k, a += kTileDepth, b += 2 * kTileElements) {
+    _tile_loadd(4, a, lda);
+    _tile_loadd(6, b, kLdb);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_loadd(7, b + 2 * kTileColumns, kLdb);
+    _tile_dpbf16ps(1, 4, 7);
+    if constexpr (kPanels > 1) {
+      _tile_loadd(6, b + p.panel, kLdb);
+      _tile_dpbf16ps(2, 4, 6);
+      _tile_loadd(7, b + p.panel + 2 * kTileColumns, kLdb);
+      _tile_dpbf16ps(3, 4, 7);
+    }
+  }
+  _tile_stored(0, p.c, kLdc);
+  _tile_stored(1, p.c + kTileColumns, kLdc);
+  if constexpr (kPanels > 1) {
+    _tile_stored(2, p.c + 2 * kTileColumns, kLdc);
+    _tile_stored(3, p.c + 3 * kTileColumns, kLdc);
+  }
+}
+
+QNNRT_AMX void Configure(size_t rows) {
   TileConfig config;
   for (size_t i = 0; i < 8; ++i) {
     config.row_bytes[i] = 64;
-    config.rows[i] = kTileRows;
+    config.rows[i] = static_cast<uint8_t>(i < 6 ? rows : kTileRows);
   }
   MemoryBarrier();
   _tile_loadconfig(&config);
@@ -209,7 +243,7 @@ bool HasTiles() {
   return has;
 }
 
-TileScope::TileScope() { Configure(); }
+TileScope::TileScope(size_t rows) { Configure(rows); }
 TileScope::~TileScope() { Release(); }
 
 void PackTiles(const NarrowMatrix& b, size_t depth, size_t columns, size_t depth_tiles,
@@ -239,6 +273,12 @@ void MultiplyTiles(const TileProduct& p) {
   MemoryBarrier();
 }
 
+void MultiplyTileRows(const TileRows& p) {
+  MemoryBarrier();
+  p.panels > 1 ? Rows<2>(p) : Rows<1>(p);
+  MemoryBarrier();
+}
+
 void MultiplyTaps(const TileTaps& p) {
   MemoryBarrier();
   switch (p.row_tiles) {
@@ -260,10 +300,11 @@ void MultiplyTaps(const TileTaps& p) {
 #else
 
 bool HasTiles() { return false; }
-TileScope::TileScope() {}
+TileScope::TileScope(size_t) {}
 TileScope::~TileScope() {}
 void PackTiles(const NarrowMatrix&, size_t, size_t, size_t, size_t, uint16_t*) {}
 void MultiplyTiles(const TileProduct&) {}
+void MultiplyTileRows(const TileRows&) {}
 void MultiplyTaps(const TileTaps&) {}
 
 #endif

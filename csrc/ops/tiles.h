@@ -28,10 +28,11 @@ constexpr size_t kLine = 64;  // bytes of a cache's line
 
 inline size_t TilesOf(size_t count, size_t size) { return (count + size - 1) / size; }
 
-// While it lives, the thread's tiles are set up for MultiplyTiles. Only where HasTiles.
+// While it lives, the thread's tiles are set up for MultiplyTiles, those of A and of results with
+// so many rows. Only where HasTiles.
 class TileScope {
  public:
-  TileScope();
+  explicit TileScope(size_t rows = kTileRows);
   ~TileScope();
   TileScope(const TileScope&) = delete;
   TileScope& operator=(const TileScope&) = delete;
@@ -72,6 +73,18 @@ struct TileProduct {
   size_t pieces = 0;
 };
 void MultiplyTiles(const TileProduct& p);
+
+// Up to kTileRows rows, as TileScope has them, times two panels of two tiles of columns.
+struct TileRows {
+  const uint16_t* a;
+  size_t lda;
+  const uint16_t* b;  // as TileProduct has it with `ldb` of two tiles of columns
+  size_t panel;       // elements from one panel to the next
+  float* c;           // four tiles of columns from row to row
+  const float* bias;  // of as many columns
+  size_t panels, depth_tiles;
+};
+void MultiplyTileRows(const TileRows& p);
 
 // C = bias + the sum over taps of A_tap x B_tap, of one tile of columns.
 struct TileTaps {

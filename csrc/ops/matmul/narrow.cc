@@ -15,12 +15,14 @@ namespace {
 // weights that were widened once take less time.
 constexpr size_t kOneOfMany = 512 << 10, kChunk = 128;  // a thread's rows, too
 
-// One row is multiplied in FLOAT_32, on any processor; more by instructions for BFLOAT_16 where
-// there are such, else by panels of the weights that are widened for all rows.
+// Rows of BFLOAT_16 are multiplied by instructions for it where there are such: one row where its
+// weights are likely to be in a cache, which from memory takes as long or longer than in FLOAT_32.
+// Else one row is multiplied in FLOAT_32, more by panels of the weights that are widened for all.
 class NarrowMatMul final : public Kernel {
  public:
-  NarrowMatMul(const Node& node, const MatMulGeometry& g)
+  NarrowMatMul(const Node& node, const MatMulGeometry& g, bool cached)
       : g_(g),
+        cached_(cached),
         half_(node.inputs[1]->dtype == QNN_DATATYPE_FLOAT_16),
         post_ops_(node),
         a_(*node.inputs[0]),
@@ -48,29 +50,24 @@ class NarrowMatMul final : public Kernel {
   }
 
   Status Run(const ExecArgs& args) override {
-    if (g_.m == 1) {
-      RunRow(args);
-      return {};
-    }
-    if (widens()) {
-      RunWidened(args);
+    if (!multiplies_brains()) {
+      g_.m == 1 ? RunRow(args) : RunWidened(args);
       return {};
     }
     char* scratch = static_cast<char*>(args.scratch);
     const float* bias = nullptr;
     if (has_bias_) {
-      bias = bias_.Read(args.in[2], 0, g_.n,
-                        reinterpret_cast<float*>(scratch + BrainGemmScratch(g_.m, g_.k)));
+      bias = bias_.Read(args.in[2], 0, g_.n, reinterpret_cast<float*>(scratch + BrainScratch()));
     }
-    const BrainGemm gemm = {g_.m,     g_.n, g_.k, static_cast<const uint16_t*>(args.in[0]),
-                            brains(), bias};
+    const BrainGemm gemm = {g_.m,     g_.n, g_.k,   static_cast<const uint16_t*>(args.in[0]),
+                            brains(), bias, cached_};
     RunBrainGemm(gemm, scratch, args.threads, [&](const BrainBlock& block) { Store(args, block); });
     return {};
   }
 
   size_t ScratchBytes() const override {
-    if (g_.m > 1 && widens()) return a_.narrow() ? RowRoom(g_.m * g_.k) : 0;
-    if (g_.m > 1) return BrainGemmScratch(g_.m, g_.k) + (widens_bias() ? RowRoom(g_.n) : 0);
+    if (multiplies_brains()) return BrainScratch() + (widens_bias() ? RowRoom(g_.n) : 0);
+    if (g_.m > 1) return a_.narrow() ? RowRoom(g_.m * g_.k) : 0;
     return (a_.narrow() ? RowRoom(g_.k) : 0) + (widens_bias() ? RowRoom(g_.n) : 0) +
            (out_.narrow() ? RowRoom(g_.n) : 0);
   }
@@ -78,7 +75,10 @@ class NarrowMatMul final : public Kernel {
   size_t WeightBytes() const override { return packed_->size(); }
 
  private:
-  bool widens() const { return half_ || !HasBrainGemm(); }
+  bool multiplies_brains() const {
+    return !half_ && HasBrainGemm() && (g_.m > 1 || (cached_ && a_.narrow()));
+  }
+  size_t BrainScratch() const { return BrainGemmScratch(g_.m, g_.k, cached_); }
   bool widens_bias() const { return has_bias_ && bias_.narrow(); }
   static constexpr size_t kMostColumns = 4 * kMaxTileColumns;  // of a block
   static size_t RowRoom(size_t floats) { return ScratchRoom(floats * sizeof(float)); }
@@ -171,6 +171,7 @@ class NarrowMatMul final : public Kernel {
   }
 
   const MatMulGeometry g_;
+  const bool cached_;
   const bool half_;  // FLOAT_16
   const PostOps post_ops_;
   const StoredFloats a_, out_;
@@ -195,7 +196,7 @@ Result<KernelPtr> MakeNarrowMatMul(const Node& node, const MatMulGeometry& g,
   if (!(g.m == 1 ? stored(a) : rows)) return KernelPtr();
   if (!stored(*node.outputs[0]) || (node.HasInput(2) && !stored(*node.inputs[2])))
     return KernelPtr();
-  auto kernel = std::make_unique<NarrowMatMul>(node, g);
+  auto kernel = std::make_unique<NarrowMatMul>(node, g, options.weights_in_cache);
   QNNRT_RETURN_IF_ERROR(kernel->Pack(node, options));
   return KernelPtr(std::move(kernel));
 }
