@@ -194,7 +194,9 @@ CASES = [
     conv("some pixels", (9, 9), (256, 520), (1, 1), tail=("Relu",)),
     conv("weights from outside", (14, 13), (16, 32), (3, 3), static=()),
     conv("too small", (4, 4), (4, 4), (1, 1), fast=False),
-    conv("depthwise", (14, 13), (24, 24), (3, 3), group=24, op="DepthWiseConv2d", pads=SAME),
+    conv(
+        "depthwise, dilated", (14, 13), (24, 24), (3, 3), group=24, op="DepthWiseConv2d", dilation=2
+    ),
     conv("multiplier", (14, 13), (16, 32), (3, 3), group=16, op="DepthWiseConv2d", pads=SAME),
     *(
         conv(f"3x3 then {'+'.join(tail)}", (14, 13), (16, 32), (3, 3), pads=SAME, tail=tail)

@@ -284,6 +284,8 @@ WINDOWS = [
     ((3, 7), (3, 1), (0, 3), (0, 6), (8, 20)),
     ((7, 7), (1, 1), (9, 8), (7, 7), (5, 19)),
     ((7, 7), (1, 2), (3, 3), (3, 3), (5, 30)),
+    ((2, 3), (4, 2), (1, 1), (3, 1), (21, 17)),  # lines between windows that none of them sees
+    ((3, 3), (3, 1), (2, 0), (0, 2), (10, 6)),
 ]
 
 
@@ -304,7 +306,12 @@ def test_a_depthwise_window_may_hang_over_on_every_side(
     wide = [a.astype(np.float32) for a in (x, w, bias)]
     for given in (wide, [x, w, bias], [x, w]):
         expected = reference.of("DepthWiseConv2d", wide[: len(given)], params)
-        for op, of in (("", None), ("Relu", lambda y: np.maximum(y, 0)), ("Tanh", np.tanh)):
+        for op, of in (
+            ("", None),
+            ("Relu", lambda y: np.maximum(y, 0)),
+            ("HardSwish", lambda y: y * np.clip(y + 3, 0, 6) / 6),
+            ("Tanh", np.tanh),
+        ):
             (got,) = run_op(
                 "DepthWiseConv2d", given, [expected.shape], params, static=range(1, len(given)),
                 kernels=kernels, threads=1 + number % 2, then=[(op, {})] if op else [],

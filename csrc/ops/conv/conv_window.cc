@@ -1,6 +1,6 @@
 // Depthwise convolution by small windows, in the vectors of AVX-512. A vector has sixteen channels;
-// the sums of up to fourteen pixels of a line stay in registers, and each pixel of the input is
-// loaded once for all of a line's sums that see it.
+// the sums of seven pixels of two lines stay in registers, and each pixel of the input is loaded
+// once for all of them that see it. Channels are the innermost loop: the input is read as it lies.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -18,21 +18,22 @@
 namespace qnnrt {
 namespace {
 
-constexpr size_t kLanes = 16;
+constexpr int64_t kLanes = 16;
 constexpr int64_t kWindowGrain = 64 * 1024;  // products worth a thread
 constexpr size_t kStripBytes = 32 * 1024;    // of the output, which a second pass finds in a cache
-constexpr int64_t kStripPixels = 112;        // without one: lines share what they read
+constexpr int kPixels = 7, kLines = 2;       // of a tile
 
-// Some lines of an image, of sixteen channels: pointers are at the first.
+// Some lines of an image: pointers are at its first channel.
 struct WindowStrip {
   const void* in;  // the image
   void* out;       // line `begin`
   const float *weights, *bias;
-  size_t channels;                    // from pixel to pixel, and from tap to tap
+  int64_t channels;                   // from pixel to pixel, and from tap to tap
   int64_t in_lines, columns, pixels;  // of the input; of a line of the output
   int64_t window_lines, stride, top, left;
   int64_t begin, end;
   float low, high;
+  bool hard_swish;  // behind the limits
 };
 
 using WindowFn = void (*)(const WindowStrip&);
@@ -71,20 +72,60 @@ QNNRT_WINDOW QNNRT_INLINE void StoreLanes(Brain* p, __m512 v) {
   __builtin_memcpy(p, &b, sizeof(b));
 }
 
+QNNRT_WINDOW QNNRT_INLINE __m512 HardSwish(__m512 x) {
+  const __m512 gate = _mm512_maskz_max_ps(kAll, _mm512_setzero_ps(), x + _mm512_set1_ps(3.0f));
+  return x * (_mm512_maskz_min_ps(kAll, _mm512_set1_ps(6.0f), gate) * _mm512_set1_ps(1.0f / 6));
+}
+
 QNNRT_INLINE bool IsInside(int64_t at, int64_t count) {
   return static_cast<uint64_t>(at) < static_cast<uint64_t>(count);
 }
 
-// kPixels pixels from x on, or, unless kWhole, those that there are.
-template <int kWidth, int kStride, int kPixels, bool kWhole, typename In, typename Out>
-QNNRT_WINDOW QNNRT_INLINE void WindowTile(const WindowStrip& s, int64_t y, int64_t x) {
+// What line number `line` of the input that the tile sees, from `at` on, adds to the sums. (The
+// number is a constant where there are several lines: each of them has other taps there.)
+template <int kWidth, int kStride, int kTall, bool kWhole, typename In>
+QNNRT_WINDOW QNNRT_INLINE void AddLine(const In* at, const float* weights, int64_t line,
+                                       int64_t step, int64_t first, int64_t columns,
+                                       const __mmask16* left, const __mmask16* right,
+                                       __m512 (*sums)[kPixels]) {
   constexpr int kColumns = (kPixels - 1) * kStride + kWidth, kEdge = kWidth - 1;
-  const int64_t step = static_cast<int64_t>(s.channels), columns = s.columns;
+#pragma GCC unroll 40
+  for (int c = 0; c < kColumns; ++c, at += step) {
+    if (!kWhole && !IsInside(first + c, columns)) continue;
+    const __m512 v = kWhole && c < kEdge ? LoadLanes(at, left[c])
+                     : kWhole && c >= kColumns - kEdge
+                         ? LoadLanes(at, right[c - (kColumns - kEdge)])
+                         : LoadLanes(at);
+#pragma GCC unroll 2
+    for (int l = 0; l < kTall; ++l) {
+      const int64_t taps = line - l * kStride;
+      if (kTall > 1 && !IsInside(taps, kWidth)) continue;
+#pragma GCC unroll 8
+      for (int i = 0; i < kWidth; ++i) {
+        const int p = (c - i) / kStride;
+        if (c < i || (c - i) % kStride != 0 || p >= kPixels) continue;
+        const __m512 w = _mm512_loadu_ps(weights + (taps * kWidth + i) * step);
+        sums[l][p] = _mm512_fmadd_ps(v, w, sums[l][p]);
+      }
+    }
+  }
+}
+
+// Sixteen channels of kTall lines from y on and kPixels pixels from x on, or, unless kWhole, of
+// those pixels that there are. Several lines: of a window that is as high as wide, in equal steps.
+template <int kWidth, int kStride, int kTall, bool kWhole, typename In, typename Out>
+QNNRT_WINDOW QNNRT_INLINE void WindowTile(const WindowStrip& s, int64_t y, int64_t x,
+                                          int64_t channel) {
+  constexpr int kColumns = (kPixels - 1) * kStride + kWidth, kEdge = kWidth - 1;
+  const int64_t step = s.channels, columns = s.columns;
   const int64_t first = x * kStride - s.left, above = y * s.stride - s.top;
-  __m512 sums[kPixels];
-  const __m512 bias = _mm512_loadu_ps(s.bias);
-#pragma GCC unroll 16
-  for (int p = 0; p < kPixels; ++p) sums[p] = bias;
+  __m512 sums[kTall][kPixels];
+  const __m512 bias = _mm512_loadu_ps(s.bias + channel);
+#pragma GCC unroll 2
+  for (int l = 0; l < kTall; ++l) {
+#pragma GCC unroll 8
+    for (int p = 0; p < kPixels; ++p) sums[l][p] = bias;
+  }
   // Only columns at the ends of a whole tile may be outside of the image.
   __mmask16 left[kEdge], right[kEdge];
 #pragma GCC unroll 8
@@ -92,86 +133,76 @@ QNNRT_WINDOW QNNRT_INLINE void WindowTile(const WindowStrip& s, int64_t y, int64
     left[i] = IsInside(first + i, columns) ? kAll : __mmask16{0};
     right[i] = IsInside(first + kColumns - kEdge + i, columns) ? kAll : __mmask16{0};
   }
-  const int64_t from = std::max<int64_t>(0, -above);
-  const int64_t to = std::min(s.window_lines, s.in_lines - above);
-  const float* weights = s.weights + from * kWidth * step;
-  const In* line = static_cast<const In*>(s.in) + ((above + from) * columns + first) * step;
-  for (int64_t l = from; l < to; ++l, weights += kWidth * step, line += columns * step) {
-    __m512 w[kWidth];
-#pragma GCC unroll 8
-    for (int i = 0; i < kWidth; ++i) w[i] = _mm512_loadu_ps(weights + i * step);
-    const In* at = line;
-#pragma GCC unroll 40
-    for (int c = 0; c < kColumns; ++c, at += step) {
-      if (!kWhole && !IsInside(first + c, columns)) continue;
-      const __m512 v = kWhole && c < kEdge ? LoadLanes(at, left[c])
-                       : kWhole && c >= kColumns - kEdge
-                           ? LoadLanes(at, right[c - (kColumns - kEdge)])
-                           : LoadLanes(at);
-#pragma GCC unroll 8
-      for (int i = 0; i < kWidth; ++i) {
-        const int p = (c - i) / kStride;
-        if (c < i || (c - i) % kStride != 0 || p >= kPixels) continue;
-        sums[p] = _mm512_fmadd_ps(v, w[i], sums[p]);
-      }
+  const float* const weights = s.weights + channel;
+  const In* const in = static_cast<const In*>(s.in) + (above * columns + first) * step + channel;
+  if constexpr (kTall > 1) {
+#pragma GCC unroll 16
+    for (int l = 0; l < (kTall - 1) * kStride + kWidth; ++l) {
+      if (!IsInside(above + l, s.in_lines)) continue;
+      AddLine<kWidth, kStride, kTall, kWhole>(in + l * columns * step, weights, l, step, first,
+                                              columns, left, right, sums);
+    }
+  } else {
+    const int64_t to = std::min(s.window_lines, s.in_lines - above);
+    for (int64_t l = std::max<int64_t>(0, -above); l < to; ++l) {
+      AddLine<kWidth, kStride, kTall, kWhole>(in + l * columns * step, weights, l, step, first,
+                                              columns, left, right, sums);
     }
   }
   // What is no number stays none: both take the second one then.
-  if (s.low > -INFINITY) {
-    const __m512 low = _mm512_set1_ps(s.low);
-#pragma GCC unroll 16
-    for (int p = 0; p < kPixels; ++p) sums[p] = _mm512_maskz_max_ps(kAll, low, sums[p]);
-  }
-  if (s.high < INFINITY) {
-    const __m512 high = _mm512_set1_ps(s.high);
-#pragma GCC unroll 16
-    for (int p = 0; p < kPixels; ++p) sums[p] = _mm512_maskz_min_ps(kAll, high, sums[p]);
-  }
-  Out* out = static_cast<Out*>(s.out) + ((y - s.begin) * s.pixels + x) * step;
-#pragma GCC unroll 16
-  for (int p = 0; p < kPixels; ++p, out += step) {
-    if (!kWhole && x + p >= s.pixels) break;
-    StoreLanes(out, sums[p]);
+  const __m512 low = _mm512_set1_ps(s.low), high = _mm512_set1_ps(s.high);
+  Out* out = static_cast<Out*>(s.out) + ((y - s.begin) * s.pixels + x) * step + channel;
+#pragma GCC unroll 2
+  for (int l = 0; l < kTall; ++l, out += s.pixels * step) {
+#pragma GCC unroll 8
+    for (int p = 0; p < kPixels; ++p) {
+      if (!kWhole && x + p >= s.pixels) break;
+      __m512 sum = _mm512_maskz_max_ps(kAll, low, sums[l][p]);
+      sum = _mm512_maskz_min_ps(kAll, high, sum);
+      if (s.hard_swish) sum = HardSwish(sum);
+      StoreLanes(out + p * step, sum);
+    }
   }
 }
 
-template <int kWidth, int kStride, int kPixels, typename In, typename Out>
-QNNRT_WINDOW void WindowLines(const WindowStrip& s) {
-  for (int64_t y = s.begin; y < s.end; ++y) {
-    int64_t x = 0;
-    for (; x + kPixels <= s.pixels; x += kPixels)
-      WindowTile<kWidth, kStride, kPixels, true, In, Out>(s, y, x);
-    if (x < s.pixels) WindowTile<kWidth, kStride, kPixels, false, In, Out>(s, y, x);
+template <int kWidth, int kStride, int kTall, typename In, typename Out>
+QNNRT_WINDOW QNNRT_INLINE void WindowLines(const WindowStrip& s, int64_t y) {
+  for (int64_t x = 0; x < s.pixels; x += kPixels) {
+    for (int64_t i = 0; i < s.channels; i += kLanes) {
+      const int64_t channel = std::min(i, s.channels - kLanes);  // the last ones may overlap
+      if (x + kPixels <= s.pixels) {
+        WindowTile<kWidth, kStride, kTall, true, In, Out>(s, y, x, channel);
+      } else {
+        WindowTile<kWidth, kStride, kTall, false, In, Out>(s, y, x, channel);
+      }
+    }
   }
 }
 
-// The width of a tile that leaves the fewest sums of a line unused, the widest of them.
 template <int kWidth, int kStride, typename In, typename Out>
-WindowFn PickTile(int64_t pixels) {
-  const auto unused = [&](int64_t tile) { return (pixels + tile - 1) / tile * tile - pixels; };
-  if (unused(14) <= std::min(unused(10), unused(7)))
-    return WindowLines<kWidth, kStride, 14, In, Out>;
-  return unused(10) <= unused(7) ? WindowLines<kWidth, kStride, 10, In, Out>
-                                 : WindowLines<kWidth, kStride, 7, In, Out>;
+QNNRT_WINDOW void WindowStripOf(const WindowStrip& s) {
+  int64_t y = s.begin;
+  const bool even = s.window_lines == kWidth && s.stride == kStride;
+  for (; even && y + kLines <= s.end; y += kLines)
+    WindowLines<kWidth, kStride, kLines, In, Out>(s, y);
+  for (; y < s.end; ++y) WindowLines<kWidth, kStride, 1, In, Out>(s, y);
 }
 
-template <int kWidth, typename Out>
-WindowFn PickBrain(const ConvGeometry& g) {
-  return g.stride[2] == 1 ? PickTile<kWidth, 1, Brain, Out>(g.out[2])
-                          : PickTile<kWidth, 2, Brain, Out>(g.out[2]);
+template <int kWidth, typename In, typename Out>
+WindowFn Pick(const ConvGeometry& g) {
+  return g.stride[2] == 1 ? WindowStripOf<kWidth, 1, In, Out> : WindowStripOf<kWidth, 2, In, Out>;
 }
 
-template <typename Out>
-WindowFn PickBrain(const ConvGeometry& g) {
-  return g.kernel[2] == 3   ? PickBrain<3, Out>(g)
-         : g.kernel[2] == 5 ? PickBrain<5, Out>(g)
-                            : PickBrain<7, Out>(g);
+template <typename In, typename Out>
+WindowFn Pick(const ConvGeometry& g) {
+  return g.kernel[2] == 3   ? Pick<3, In, Out>(g)
+         : g.kernel[2] == 5 ? Pick<5, In, Out>(g)
+                            : Pick<7, In, Out>(g);
 }
 
 WindowFn Pick(const ConvGeometry& g, bool narrow_in, bool narrow_out) {
-  if (narrow_in) return narrow_out ? PickBrain<Brain>(g) : PickBrain<float>(g);
-  return g.kernel[2] == 5 ? PickTile<5, 1, float, float>(g.out[2])
-                          : PickTile<7, 1, float, float>(g.out[2]);
+  if (narrow_in) return narrow_out ? Pick<Brain, Brain>(g) : Pick<Brain, float>(g);
+  return Pick<float, float>(g);
 }
 
 #else
@@ -223,8 +254,14 @@ class ConvWindow final : public Kernel {
         post_ops_(node),
         in_(*node.inputs[0]),
         out_(*node.outputs[0]),
-        clamps_(post_ops_.Clamps()),
+        hard_swish_(IsHardSwish(node)),
+        clamps_(hard_swish_ ? Limits{-INFINITY, INFINITY} : post_ops_.Clamps()),
         strip_(Pick(g, in_.narrow(), out_.narrow() && clamps_)) {}
+
+  static bool IsHardSwish(const Node& node) {
+    return node.post_ops.size() == 1 && node.post_ops[0].kind == PostOp::Kind::kActivation &&
+           node.post_ops[0].activation == Activation::kHardSwish;
+  }
 
   Status KeepBias(const Node& node) {
     const Tensor* bias = node.HasInput(2) ? node.inputs[2] : nullptr;
@@ -241,8 +278,9 @@ class ConvWindow final : public Kernel {
   int64_t Lines() const { return g_.batch * g_.out[1]; }
   size_t LineFloats() const { return static_cast<size_t>(g_.out[2] * g_.cout); }
   int64_t StripLines() const {
-    if (clamps_) return std::max<int64_t>(4, kStripPixels / g_.out[2]);
-    return std::max<int64_t>(1, static_cast<int64_t>(kStripBytes / (LineFloats() * sizeof(float))));
+    if (clamps_) return g_.out[1];
+    const int64_t lines = static_cast<int64_t>(kStripBytes / (LineFloats() * sizeof(float)));
+    return std::max<int64_t>(1, lines / kLines) * kLines;
   }
   size_t RoomFloats() const {  // what a part of the output needs
     if (clamps_ || !out_.narrow()) return 0;
@@ -267,12 +305,9 @@ class ConvWindow final : public Kernel {
       const size_t floats = static_cast<size_t>(count) * LineFloats();
       char* out = out_.narrow() && !clamps_ ? reinterpret_cast<char*>(buffer)
                                             : static_cast<char*>(args.out[0]) + at * out_size;
-      for (size_t i = 0; i < channels; i += kLanes) {
-        const size_t c = std::min(i, channels - kLanes);  // the last ones may overlap
-        strip_({in + c * in_size, out + c * out_size, weights + c, bias + c, channels, g_.in[1],
-                g_.in[2], g_.out[2], g_.kernel[1], g_.stride[1], g_.pad_before[1], g_.pad_before[2],
-                y, y + count, limits.low, limits.high});
-      }
+      strip_({in, out, weights, bias, g_.cout, g_.in[1], g_.in[2], g_.out[2], g_.kernel[1],
+              g_.stride[1], g_.pad_before[1], g_.pad_before[2], y, y + count, limits.low,
+              limits.high, hard_swish_});
       if (!clamps_) {
         float* const wide = reinterpret_cast<float*>(out);
         post_ops_.Apply(args, wide, at, floats);
@@ -285,7 +320,8 @@ class ConvWindow final : public Kernel {
   const ConvGeometry g_;
   const PostOps post_ops_;
   const StoredFloats in_, out_;
-  const std::optional<Limits> clamps_;
+  const bool hard_swish_;
+  const std::optional<Limits> clamps_;  // and nothing else, or hard_swish_, follows
   const WindowFn strip_;
   size_t rooms_ = 1;                    // parts of the output that are worked on at once
   SharedBytes weights_;                 // of FLOAT_32, where the node's are not
@@ -295,7 +331,7 @@ class ConvWindow final : public Kernel {
 }  // namespace
 
 bool TakesWindow(const Node& node, const ConvGeometry& g) {
-  constexpr int64_t kMostLines = 7, kLeastFloatWidth = 5, kLeastFloatPixels = 14;
+  constexpr int64_t kMostLines = 7;
   const Tensor *in = node.inputs[0], *weights = node.inputs[1], *out = node.outputs[0];
   const Tensor* bias = node.HasInput(2) ? node.inputs[2] : nullptr;
   const auto is_float = [](const Tensor* t) {
@@ -303,10 +339,6 @@ bool TakesWindow(const Node& node, const ConvGeometry& g) {
   };
   const auto is_brain = [](const Tensor* t) { return t->dtype == QNN_DATATYPE_BFLOAT_16; };
   if (is_float(in)) {
-    // Lines as long, and windows without steps between them as wide, that the kernel library takes
-    // 1.1 to 1.5 times the time.
-    if (g.kernel[2] < kLeastFloatWidth || g.stride[2] != 1 || g.out[2] < kLeastFloatPixels)
-      return false;
     if (CpuIsa() != Isa::kAvx512 || !is_float(weights) || !is_float(bias) || !is_float(out))
       return false;
   } else {
@@ -319,8 +351,7 @@ bool TakesWindow(const Node& node, const ConvGeometry& g) {
   return small && g.kernel[1] > 1 && g.kernel[1] <= kMostLines && g.kernel[0] == 1 &&
          g.in[0] == 1 && g.out[0] == 1 && g.stride[2] <= 2 && g.dilation[1] == 1 &&
          g.dilation[2] == 1 && g.group == g.cin && g.cout == g.cin &&
-         std::max(g.pad_before[2], g.pad_after[2]) < g.kernel[2] &&
-         g.cin >= static_cast<int64_t>(kLanes);
+         std::max(g.pad_before[2], g.pad_after[2]) < g.kernel[2] && g.cin >= kLanes;
 }
 
 Result<KernelPtr> MakeWindow(const Node& node, const ConvGeometry& geometry,
