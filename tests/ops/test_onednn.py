@@ -195,6 +195,24 @@ CASES = [
     conv("weights from outside", (14, 13), (16, 32), (3, 3), static=()),
     conv("too small", (4, 4), (4, 4), (1, 1), fast=False),
     conv("depthwise", (14, 13), (24, 24), (3, 3), group=24, op="DepthWiseConv2d", pads=SAME),
+    *(
+        conv(
+            f"taps far outside, {name}",
+            (20, 33),
+            (channels, channels),
+            (3, 3),
+            dilation=9,
+            group=group,
+            op="Conv2d" if group < channels else "DepthWiseConv2d",
+            pads=((9, 9), pads),
+            fast=False,
+        )
+        for name, channels, group, pads in [
+            ("depthwise", 24, 24, (9, 9)),
+            ("depthwise, behind alone", 24, 24, (0, 18)),
+            ("groups of four", 64, 16, (9, 9)),
+        ]
+    ),
     conv("multiplier", (14, 13), (16, 32), (3, 3), group=16, op="DepthWiseConv2d", pads=SAME),
     *(
         conv(f"3x3 then {'+'.join(tail)}", (14, 13), (16, 32), (3, 3), pads=SAME, tail=tail)
