@@ -176,7 +176,8 @@ def test_points_of_one_channel_are_those_of_several_and_read_nothing_outside() -
     r = np.random.default_rng(5)
     x = r.normal(size=(3, 5, 6, 1)).astype(np.float32)
     grid = r.uniform(-1.6, 1.6, (3, 9, 11, 2)).astype(np.float32)  # more points than at once
-    grid[0, 0, :5] = [[np.nan, 0], [0, np.inf], [-np.inf, 0], [1e30, 1e30], [-1, -1]]
+    odd = [[np.nan, 0.0], [0.0, np.inf], [-np.inf, 0.0], [1e30, 1e30], [-1.0, -1.0]]
+    grid[0, 0, :5] = np.array(odd, np.float32)
     (one,) = run_op("GridSample", [x, grid], [(3, 9, 11, 1)])
     (three,) = run_op("GridSample", [np.repeat(x, 3, -1), grid], [(3, 9, 11, 3)])
     np.testing.assert_allclose(np.repeat(one, 3, -1), three, atol=1e-6)
