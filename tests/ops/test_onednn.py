@@ -197,6 +197,28 @@ CASES = [
     conv(
         "depthwise, dilated", (14, 13), (24, 24), (3, 3), group=24, op="DepthWiseConv2d", dilation=2
     ),
+    *(
+        conv(
+            f"taps far outside, {name}",
+            (20, 33),
+            (channels, channels),
+            (3, 3),
+            dilation=9,
+            group=group,
+            op="Conv2d" if group < channels else "DepthWiseConv2d",
+            pads=((9, 9), pads),
+            fast=False,
+        )
+        for name, channels, group, pads in [
+            ("depthwise", 24, 24, (9, 9)),
+            ("depthwise, behind alone", 24, 24, (0, 18)),
+            ("groups of four", 64, 16, (9, 9)),
+        ]
+    ),
+    conv("long line", (1, 1500), (8, 8), (1, 7), pads=((0, 0), (3, 3))),
+    conv("long line, one channel", (1, 1500), (8, 1), (1, 7), pads=((0, 0), (3, 3))),
+    conv("long line, sixteen", (1, 1500), (16, 16), (1, 7), pads=((0, 0), (3, 3)), fast=False),
+    conv("short line", (1, 300), (8, 8), (1, 7), pads=((0, 0), (3, 3)), fast=False),
     conv("multiplier", (14, 13), (16, 32), (3, 3), group=16, op="DepthWiseConv2d", pads=SAME),
     *(
         conv(f"3x3 then {'+'.join(tail)}", (14, 13), (16, 32), (3, 3), pads=SAME, tail=tail)

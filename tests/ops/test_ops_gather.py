@@ -172,6 +172,27 @@ def test_grid_sample_is_torchs(padding: int) -> None:
                 np.testing.assert_allclose(ours, got, atol=2e-5)
 
 
+def test_points_of_one_channel_are_those_of_several_and_read_nothing_outside() -> None:
+    r = np.random.default_rng(5)
+    x = r.normal(size=(3, 5, 6, 1)).astype(np.float32)
+    grid = r.uniform(-1.6, 1.6, (3, 9, 11, 2)).astype(np.float32)  # more points than at once
+    odd = [[np.nan, 0.0], [0.0, np.inf], [-np.inf, 0.0], [1e30, 1e30], [-1.0, -1.0]]
+    grid[0, 0, :5] = np.array(odd, np.float32)
+    (one,) = run_op("GridSample", [x, grid], [(3, 9, 11, 1)])
+    (three,) = run_op("GridSample", [np.repeat(x, 3, -1), grid], [(3, 9, 11, 3)])
+    np.testing.assert_allclose(np.repeat(one, 3, -1), three, atol=1e-6)
+    usual = np.nan_to_num(grid, nan=9, posinf=9, neginf=9).clip(-9, 9)
+    np.testing.assert_allclose(
+        one,
+        reference.of(
+            "GridSample", [x, usual], {"mode": 0, "padding_mode": 0, "align_corners": False}
+        ),
+        atol=2e-5,
+    )
+    (outside,) = run_op("GridSample", [x + np.inf, grid + 9], [(3, 9, 11, 1)])
+    assert not outside.any()
+
+
 def regions(seed: int) -> list[np.ndarray]:
     """An image, regions within and beyond it, of no size, too, and which image they are of."""
     r = np.random.default_rng(seed)

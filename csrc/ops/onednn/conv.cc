@@ -32,13 +32,24 @@ bool WaitsForWeights(const ConvShape& c) {
   return pixels <= (terms >= kManyTerms ? kSomePixels : kFewPixels);
 }
 
+// Whether a group's channels are fewer than a vector and its taps lie so far outside a line that
+// oneDNN has only its reference kernel, of 20 to 60 times the portable one's time: its vectors have
+// six pixels of a line, each tap of which has to see one inside.
+bool ReachesFarOutside(const Node& node, const ConvGeometry& g) {
+  const int64_t pixels = CpuIsa() == Isa::kAvx512 ? 6 : 4;
+  return g.dilation[2] > 1 && std::max(g.pad_before[2], g.pad_after[2]) > pixels &&
+         TakesByChannel(node, g);
+}
+
 // Few weights over an input of one dimension, as networks over time have by the dozen: oneDNN
 // compiles up to 800 KiB of code for each, several times the weights, and takes 0.9 of the portable
-// kernel's time.
+// kernel's time. Where half of that one's vectors are empty it takes 0.2 to 0.7, which counts in
+// long lines, a vocoder's sound.
 bool IsSmallLine(const Node& node, const ConvGeometry& g) {
-  constexpr int64_t kSmallWeights = 32 * 1024;
+  constexpr int64_t kSmallWeights = 32 * 1024, kHalfVector = 8, kLongLine = 1024;
   return node.inputs[1]->is_static() && g.group == 1 && g.in[0] == 1 && g.in[1] == 1 &&
-         g.taps() * g.cin * g.cout <= kSmallWeights;
+         g.taps() * g.cin * g.cout <= kSmallWeights &&
+         (g.cout > kHalfVector || g.out[2] < kLongLine);
 }
 
 Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool transposed) {
@@ -65,6 +76,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
         TakesFewChannels(node, geometry)) {
       return KernelPtr();
     }
+    if (ReachesFarOutside(node, geometry)) return KernelPtr();
     // Groups of a few channels: with AVX2 oneDNN takes twice the time, and ten times it where a
     // group is less than a vector. With AVX-512 it is as fast, or faster by a tenth.
     if (c->groups < c->cin && CpuIsa() != Isa::kAvx512 && TakesByChannel(node, geometry))
