@@ -92,6 +92,8 @@ def reader(folder: Path) -> ctypes.CDLL:
     library = ctypes.CDLL(str(target))
     library.read_all.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     library.read_all.restype = ctypes.c_uint64
+    library.read_by.argtypes = [ctypes.c_int, *library.read_all.argtypes]
+    library.read_by.restype = ctypes.c_uint64
     return library
 
 

@@ -4,6 +4,8 @@
     python benchmarks/language_model.py --trained DIR    # of examples/language_model/train.py
     python benchmarks/language_model.py --only handoff batch
     python benchmarks/language_model.py --only beyond    # weights beyond the last cache
+    python benchmarks/language_model.py --only beyond --models DIR --export    # files alone
+    python benchmarks/language_model.py --only beyond --models DIR --widths "4 bits" --threads 2
 
 For every width of weights (float32, bfloat16, and 8 and 4 bits in blocks of 32, by ONNX Runtime's
 quantizer; with "bytes" at accuracy_level 4, which lets activations be rounded to 8 bits): a token
@@ -16,7 +18,9 @@ filled cache (_read.c): its ratio is the part of the bandwidth.
 
 Beyond: 135 million weights of 4 bits are 82 MB, which some last caches hold. So the part of the
 bandwidth is also measured with as many layers of a Llama of 1 billion weights as have, in each
-width, a third more bytes than the last cache. Each layer has random weights of its own.
+width, a third more bytes than the last cache. Each layer has random weights of its own. The part is
+of the fastest of the loops there, which read as many bytes in huge pages at one place or several.
+With --models the files stay for the next call, so that a call may measure one width.
 
 Handed over: a process reads a text and sends it, with its cache, to another one, which goes on.
 Until its graph is bound to the memory, and until its next token, against reading the text again.
@@ -237,11 +241,15 @@ def beyond(bench: Benchmark, folder: Path, width: str, library: Any) -> None:
     sizes, cache = (TINY, 1 << 20) if bench.smoke else (_beyond.SIZES, last_cache())
     stored = bits or (32 if precision == "float32" else 16)
     layers = 2 if bench.smoke else _beyond.layers_beyond(cache, stored)
-    shared, path = folder / f"tied{layers}.onnx", folder / f"beyond{layers}_{bits}.onnx"
-    if not shared.exists():
-        export(_beyond.tied(sizes, layers), shared, capacity=CAPACITY)
+    kind = "tiny" if bench.smoke else "beyond"
+    path = folder / f"{kind}{layers}_{bits}.onnx"
     if not path.exists():
+        shared = folder / f"{kind}{layers}_tied.onnx"
+        if not shared.exists():
+            export(_beyond.tied(sizes, layers), shared, capacity=CAPACITY)
         _beyond.untie(shared, path, bits or 32)
+    if bench.options.export:
+        return
     read = weight_bytes(path, precision)
     memory = np.ones(read + (256 << 20), np.uint8)
     for threads in bench.options.threads:
@@ -255,15 +263,21 @@ def beyond(bench: Benchmark, folder: Path, width: str, library: Any) -> None:
                 name = f"{width}, {layers} layers beyond {cache >> 20} MiB, {threads} threads"
                 case = bench.case(f"{name}: a token behind {behind}", "ms", moved)
                 case.add("qnnrt", repeated(text, 1))
-                case.add(
-                    "reading the bytes",
-                    lambda n=moved, t=threads: library.read_all(memory.ctypes.data, n, t),
-                )
+                for kind in range(library.read_kinds()):
+
+                    def reading(k: int = kind, n: int = moved, t: int = threads) -> None:
+                        library.read_by(k, memory.ctypes.data, n, t)
+
+                    case.add(f"reading the bytes, loop {kind}", reading)
                 case.measure()
-                mine, reading = (r["seconds"]["median"] for r in case.rows())
-                print(f"  {1 / mine:.1f} tokens a second, {reading / mine:.0%} of the bandwidth")
-    path.unlink()
-    path.with_suffix(".data").unlink()
+                mine, *loops = (r["seconds"]["median"] for r in case.rows())
+                print(
+                    f"  {1 / mine:.1f} tokens a second, {min(loops) / mine:.0%} of the bandwidth "
+                    f"(loop {loops.index(min(loops))}), {loops[0] / mine:.0%} of loop 0"
+                )
+    if bench.options.models is None:
+        path.unlink()
+        path.with_suffix(".data").unlink()
 
 
 def together(bench: Benchmark, path: Path, threads: int) -> None:
@@ -321,6 +335,8 @@ def main() -> None:
         )
         parser.add_argument("--only", nargs="+", default=[*PARTS], choices=PARTS)
         parser.add_argument("--trained", type=Path, metavar="DIR")
+        parser.add_argument("--models", type=Path, metavar="DIR", help="where exported files stay")
+        parser.add_argument("--export", action="store_true", help="only make the files of beyond")
 
     bench = Benchmark("language_model", __doc__ or "", rounds=5, sample_ms=60, more=more)
     if bench.options.trained:
@@ -330,14 +346,18 @@ def main() -> None:
         print("needs onnxruntime, torch and transformers: pip install 'qnnrt[bench,llm-export]'")
         return
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        folder = bench.options.models or Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        library = reader(Path(name))
+        for width in bench.options.widths if "beyond" in bench.options.only else ():
+            beyond(bench, folder, width, library)
+        if bench.options.only == ["beyond"]:
+            bench.finish()
+            return
         whole = export_random(folder, TINY if bench.smoke else SIZES)
-        library = reader(folder)
         memory = np.ones((16 if bench.smoke else 600) << 20, np.uint8)
         for width in bench.options.widths if "tokens" in bench.options.only else ():
             measure(bench, folder, width, library, memory, whole)
-        for width in bench.options.widths if "beyond" in bench.options.only else ():
-            beyond(bench, folder, width, library)
         for threads in bench.options.threads:
             if "handoff" in bench.options.only:
                 _prefix.measure(bench, folder / "model.onnx", threads, 8 if bench.smoke else PROMPT)
