@@ -7,7 +7,6 @@ namespace qnnrt {
 namespace {
 
 constexpr int64_t kLongest = 1 << 20;  // dimension: every index takes room here
-constexpr int kFloat = 3;              // dnnl_f32
 constexpr size_t kMostNumbers = 24;    // in one list: oneDNN has 12 dimensions and 12 blocks
 
 std::string ListText(const std::vector<int64_t>& values) {
@@ -66,7 +65,7 @@ uint64_t BytesOf(int type) {
     case 1:  // f16
     case 2:  // bf16
       return 2;
-    case kFloat:
+    case kFloatLayout:
     case 4:  // s32
       return 4;
     case 5:  // s8
@@ -178,7 +177,7 @@ std::optional<BlockedLayout> ReadPanels(const std::string& text, uint64_t size) 
   const int64_t columns = (n + width - 1) / width * width, matrix = k * columns;
   const int64_t matrices = static_cast<int64_t>(size / sizeof(float)) / matrix;
   BlockedLayout layout;
-  layout.type = kFloat;
+  layout.type = kFloatLayout;
   layout.dims = {k, n};
   layout.padded = {k, columns};
   layout.strides = {width, k * width};

@@ -8,6 +8,8 @@
 
 namespace qnnrt {
 
+constexpr int kFloatLayout = 3;  // dnnl_f32
+
 // oneDNN's blocked layout: dimension d of the element at `i` is cut into its inner blocks (the last
 // of `blocks` moves fastest; `of` says whose each is), and what is left of it goes by strides[d].
 struct BlockedLayout {

@@ -106,9 +106,12 @@ def test_what_is_asked_for_goes_before_the_environment() -> None:
         assert printed(code, QNNRT_KEEP_CONSTANTS_MIB=limit) == "3\n1\n"
 
 
-@pytest.mark.parametrize("name", ["mobilenet_v2", "dense"])
-def test_packed_floats_are_moved_where_constants_are_not_there(name: str, tmp_path: Path) -> None:
-    key = ("cpu", "dense") if name == "dense" else ("htp", name)
+@pytest.mark.parametrize(
+    "key", [("htp", "mobilenet_v2"), ("cpu", "dense"), ("cpu", "windows")], ids=" ".join
+)
+def test_packed_floats_are_moved_where_constants_are_not_there(
+    key: tuple[str, str], tmp_path: Path
+) -> None:
     path = tmp_path / "net.bin"
     path.write_bytes(prepared(NETWORKS[key](), key[0], options=DROP))
     expected = run(path, key[0])

@@ -39,10 +39,31 @@ def quantized_dense(bits: int) -> Model:
     )
 
 
+def windows() -> Model:
+    """Depthwise convolutions by windows of 5x5, 7x7 in steps of two and 3x3."""
+    random = np.random.default_rng(0)
+    parts, nodes = [Tensor("x0", (1, 28, 28, 40), np.dtype(np.float32))], []
+    size = 28
+    for at, (window, step) in enumerate([(5, 1), (7, 2), (3, 1)], 1):
+        size //= step
+        weights = random.standard_normal((window, window, 1, 40), np.float32) / window
+        before, after = (window - step) // 2, (window - step + 1) // 2
+        parts += [
+            Tensor(f"w{at}", weights.shape, weights.dtype, weights),
+            Tensor(f"x{at}", (1, size, size, 40), weights.dtype),
+        ]
+        pads = np.array([[before, after]] * 2, np.uint32)
+        params = {"stride": np.array([step] * 2, np.uint32), "pad_amount": pads}
+        inputs = [f"x{at - 1}", f"w{at}"]
+        nodes.append(Node(f"conv{at}", "DepthWiseConv2d", inputs, [f"x{at}"], params))
+    return Model("windows", tensors(*parts), nodes, ["x0"], ["x3"])
+
+
 #: By backend and name.
 NETWORKS: dict[tuple[str, str], Callable[[], Model]] = {
     **{("htp", name): MODELS[name] for name in ("conv", "mobilenet_v2")},
     ("cpu", "dense"): lambda: dense("dense", 128),
+    ("cpu", "windows"): windows,
     ("htp", "conv of 8 bits"): quantized_conv,
     ("htp", "dense of 8 bits"): lambda: quantized_dense(8),
     ("htp", "dense of 16 bits"): lambda: quantized_dense(16),

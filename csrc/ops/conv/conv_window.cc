@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string>
 
+#include "ops/blocked_layout.h"
 #include "ops/conv/conv.h"
 #include "ops/isa.h"
 #include "ops/post_ops.h"
@@ -217,15 +219,18 @@ class ConvWindow final : public Kernel {
                                 const KernelOptions& options) {
     std::unique_ptr<ConvWindow> kernel(new ConvWindow(node, g));
     const Tensor& weights = *node.inputs[1];
-    const StoredFloats stored(weights);
-    if (stored.narrow()) {
+    if (weights.is_static()) {
+      const StoredFloats stored(weights);
+      const uint64_t count = weights.elements();
       const auto widen = [&](void* to) {
-        stored.Read(weights.data->data(), 0, weights.elements(), static_cast<float*>(to));
+        float* const floats = static_cast<float*>(to);
+        const float* const lie = stored.Read(weights.data->data(), 0, count, floats);
+        if (lie != floats) std::copy_n(lie, count, floats);
         return Status::Ok();
       };
-      QNNRT_ASSIGN_OR_RETURN(
-          kernel->weights_,
-          PackWeights(options, 1, weights.elements() * sizeof(float), "as FLOAT_32", widen));
+      const std::string layout = stored.narrow() ? "as FLOAT_32" : WeightLayout(weights, g);
+      QNNRT_ASSIGN_OR_RETURN(kernel->weights_,
+                             PackWeights(options, 1, count * sizeof(float), layout, widen));
     }
     QNNRT_RETURN_IF_ERROR(kernel->KeepBias(node));
     const int64_t work = kernel->Lines() * g.out[2] * g.cout * g.taps();
@@ -249,6 +254,22 @@ class ConvWindow final : public Kernel {
   size_t WeightBytes() const override { return weights_ ? weights_->size() : 0; }
 
  private:
+  // As they come, in oneDNN's words: processors on which the node is oneDNN's move them, and back.
+  static std::string WeightLayout(const Tensor& weights, const ConvGeometry& g) {
+    BlockedLayout layout;
+    layout.type = kFloatLayout;
+    layout.dims = {g.cout, 1, 1};  // groups, and of each its outputs and inputs
+    layout.strides = {1, g.cout, g.cout};
+    if (weights.shape.size() > 4) {
+      layout.dims.push_back(1);
+      layout.strides.push_back(g.taps() * g.cout);
+    }
+    layout.dims.insert(layout.dims.end(), {g.kernel[1], g.kernel[2]});
+    layout.strides.insert(layout.strides.end(), {g.kernel[2] * g.cout, g.cout});
+    layout.padded = layout.dims;
+    return layout.Text();
+  }
+
   ConvWindow(const Node& node, const ConvGeometry& g)
       : g_(g),
         post_ops_(node),
@@ -324,8 +345,8 @@ class ConvWindow final : public Kernel {
   const std::optional<Limits> clamps_;  // and nothing else, or hard_swish_, follows
   const WindowFn strip_;
   size_t rooms_ = 1;                    // parts of the output that are worked on at once
-  SharedBytes weights_;                 // of FLOAT_32, where the node's are not
-  std::shared_ptr<AlignedBytes> bias_;  // likewise, or zeros
+  SharedBytes weights_;                 // of FLOAT_32; null: the node's
+  std::shared_ptr<AlignedBytes> bias_;  // of FLOAT_32, where the node's is not, or zeros
 };
 
 }  // namespace
