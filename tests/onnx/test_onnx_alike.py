@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import qnnrt
 from qnnrt.importers import onnx as importer
-from qnnrt.importers.onnx import alike
+from qnnrt.importers.onnx import alike, lower
 from support.onnx.native_inference import each_by_itself
 
 _RNG = np.random.default_rng(1)
@@ -374,3 +374,38 @@ def test_elements_of_a_constant_do_not_come_from_another_node(
             for made in ELEMENTS.values()
         )
     )
+
+
+def _quantized(scale: float, zero: int, weights: float) -> onnx.ModelProto:
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        node("DequantizeLinear", ["w", "ws", "wz"], ["r"], axis=0),
+        node("Conv", ["d", "r"], ["y"]),
+    ]
+    constants = {
+        "s": np.array(scale, np.float32), "z": np.array(zero, np.uint8),
+        "w": _RNG.integers(-99, 99, (4, 4, 3, 3)).astype(np.int8),
+        "ws": np.linspace(weights, 1, 4).astype(np.float32), "wz": np.zeros(4, np.int8),
+    }  # fmt: skip
+    return _model(nodes, ["y"], constants)
+
+
+def test_nodes_that_quantize_are_checked_once_whatever_their_scales(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second = _quantized(0.5, 3, 0.25), _quantized(0.125, 200, 0.75)
+    _check(first, second)
+    alike._RECIPES.clear()
+    importer.load(first)
+    checked: list[str] = []
+    infer = lower.infer
+    monkeypatch.setattr(lower, "infer", lambda n: checked.append(n.op) or infer(n))
+    importer.load(second)
+    assert not [op for op in checked if "uantizeLinear" in op]
+
+
+def test_scales_are_refused_behind_good_ones_of_their_kind() -> None:
+    importer.load(_quantized(0.5, 3, 0.25))
+    with pytest.raises(qnnrt.ModelError, match="scales have to be finite"):
+        importer.load(_quantized(np.inf, 3, 0.25))

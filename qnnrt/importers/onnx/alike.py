@@ -6,17 +6,23 @@ types and orders of its inputs, with the elements of small constants. The first 
 lowered while a `Trace` sees where the tensors come from that its operations read, and a `Recipe` of
 that does it again. There is none where the trace sees anything else at work, such as the elements
 of a large constant, or what a tensor was transposed from.
+
+Hardly two nodes that quantize have the same scales: each of them is lowered by itself, and only the
+checks before that, which look at no elements, are done once for a kind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from ..encodings import Coded
 from ..graph import Edge, Op
+from .bodies import LINEAR
+from .types import TypeOf
 from .values import Builder, Trace, Value
 
 #: Operators whose lowering looks at nothing else.
@@ -33,6 +39,8 @@ ALIKE: Final = {
     "LayerNormalization", "RMSNormalization", "Shape", "Size", "SpaceToDepth",
     # of small constants alone
     "Cast", "Expand", "Gather", "Identity", "Range",
+    # their checks
+    "DequantizeLinear", "QuantizeLinear",
 }  # fmt: skip
 #: Of these, operators that are alike only where all inputs are small constants.
 _FOLDED: Final = {"Cast", "Expand", "Gather", "Identity", "Range"}
@@ -72,6 +80,11 @@ def key_of(
         if v is None or v.count is not None or v.sizes is not None:
             return None
         return op, version, said, outputs, v.shape
+    if op in LINEAR:
+        if any(v is not None and (v.count is not None or v.sizes is not None) for v in inputs):
+            return None
+        checked = [None if v is None else (v.shape, v.dtype) for v in inputs]
+        return op, version, said, outputs, *checked
     small = True
     for v in inputs:
         if v is not None and (v.held is None or not _is_small(v.held)):
@@ -125,14 +138,22 @@ def _told(op: str, inputs: Sequence[Value | None]) -> bool:
     return op not in _UNREAD or all(map(_is_small, held)) or all(h is None for h in held)
 
 
-_RECIPES: dict[tuple[object, ...], Recipe] = {}
+@dataclass(frozen=True)
+class Checked:
+    """What the checks of a node found, for another one to be lowered without them."""
+
+    attrs: dict[str, object]
+    types: list[TypeOf]
 
 
-def known(key: tuple[object, ...]) -> Recipe | None:
+_RECIPES: dict[tuple[object, ...], Recipe | Checked] = {}
+
+
+def known(key: tuple[object, ...]) -> Recipe | Checked | None:
     return _RECIPES.get(key)
 
 
-def keep(key: tuple[object, ...], recipe: Recipe) -> None:
+def keep(key: tuple[object, ...], recipe: Recipe | Checked) -> None:
     """For other nodes; the oldest goes when there are many."""
     if len(_RECIPES) >= _MOST:
         _RECIPES.pop(next(iter(_RECIPES)), None)

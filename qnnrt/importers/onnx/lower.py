@@ -160,10 +160,13 @@ class GraphLowering(Scope):
         names, outputs = given.input, given.output
         inputs = [self.env.get(i) if i else None for i in names]
         version = opsets.get(domain, 0)
-        kind = None
+        kind = checked = None
         if given.op_type in ALIKE and not domain and self._alone(given, inputs):
             kind = alike.key_of(given.op_type, version, given.said, inputs, len(outputs))
-            if kind is not None and (recipe := alike.known(kind)) is not None:
+            recipe = None if kind is None else alike.known(kind)
+            if isinstance(recipe, alike.Checked):
+                checked = recipe
+            elif recipe is not None:
                 self._lowered[name] = given.op_type, inputs
                 self._weigh(given.op_type, inputs)
                 self.b.scope = name
@@ -173,7 +176,8 @@ class GraphLowering(Scope):
         node = OnnxNode(name, given.op_type, domain, version, inputs, outputs, untyped, given, {})
         self._lowered[name] = given.op_type, inputs
         before, calls = len(self.b.ops), self.calls
-        trace = self.b.trace = None if kind is None else Trace()
+        linear = given.op_type in LINEAR
+        trace = self.b.trace = None if kind is None or linear else Trace()
         try:
             if self.poisoned and not self.poisoned.isdisjoint(names):
                 if not self._known(node):
@@ -184,8 +188,14 @@ class GraphLowering(Scope):
                 for text, value in zip(names, inputs, strict=True):
                     if value is None and text and text not in self.other:
                         raise ValueError(f"it reads {shortened(repr(text))}, which nothing gives")
-            node.attrs = attributes_of(given)
-            results = self._lower(node, opsets)
+            if checked is not None:
+                node.attrs, node.types = checked.attrs, checked.types
+                results: Sequence[Thing | None] = self._own(node)
+            else:
+                node.attrs = attributes_of(given)
+                results = self._lower(node, opsets)
+                if linear and kind is not None:
+                    alike.keep(kind, alike.Checked(node.attrs, node.types))
         except Lost:
             self.poisoned.update(filter(None, node.outputs))
             return
@@ -391,10 +401,14 @@ class GraphLowering(Scope):
         if (told := constants.of_shape(node, self.budget)) is not None:
             return [constant(told)]
         if _is_own(node):
-            self._weigh(node.op, node.inputs)
-            self.b.scope = node.name
-            return self._fitting(node, _listed(TABLE[node.op](self, node)))
+            return self._own(node)
         return self._other(node, spec, opsets)
+
+    def _own(self, node: OnnxNode) -> list[Value | None]:
+        """A node by its entry in the table, whatever its inputs are."""
+        self._weigh(node.op, node.inputs)
+        self.b.scope = node.name
+        return self._fitting(node, _listed(TABLE[node.op](self, node)))
 
     def _other(self, node: OnnxNode, spec: Spec, opsets: dict[str, int]) -> list[Value | None]:
         """A node by evaluating it, by its lowering, or by its function, whichever applies first."""
