@@ -354,6 +354,7 @@ void MatrixSetDiag(Node& n) {
   n.Set(0, n.Nary("ElementWiseSelect", {on, n.Reshape(diagonal, wide), x}, n.type(x)));
 }
 
+// A negative index is none of the rows, as one beyond the depth; QNN's counts from the end.
 void OneHot(Node& n) {
   const Value index = n.In(0);
   const int64_t depth = n.Int(1, "the depth"), wanted = n.Integer("Axis");
@@ -361,8 +362,12 @@ void OneHot(Node& n) {
   if (depth < 1 || depth > INT32_MAX || axis < 0 || axis > index.rank())
     Damaged("depth %lld at dimension %lld", static_cast<long long>(depth),
             static_cast<long long>(axis));
-  const Value flat = Index(n, index);
-  const Value given = n.Reshape(flat, Physical(index.dims));
+  Value given = n.Reshape(Index(n, index), Physical(index.dims));
+  if (n.type(index) != QNN_DATATYPE_UINT_8) {
+    const int32_t beyond = static_cast<int32_t>(depth);
+    const Value none = n.Constant({1}, QNN_DATATYPE_INT_32, &beyond);
+    given = n.Select(n.Compare("ElementWiseLess", {given, n.Scalar(0, given)}), none, given);
+  }
   const Value on = n.In(2), off = n.In(3);
   const bool known = n.constant(on) && n.constant(off) && n.type(on) == QNN_DATATYPE_FLOAT_32;
   Dims dims = index.dims, wide = given.dims;

@@ -127,7 +127,7 @@ def gather_cases() -> Iterator[Case]:
         for on, off, kind in ((1, 0, F32), (2.5, -1, F32), (7, 3, I32), (True, False, BOOL)):
             yield Case(
                 "ONE_HOT",
-                [v([[0, 2, 1], [3, 9, 0]]), k(4), k(on, kind), k(off, kind)],
+                [v([[0, 2, -1], [3, 9, -5]]), k(4), k(on, kind), k(off, kind)],
                 "OneHotOptions",
                 {"axis": axis},
                 outputs=(kind,),
