@@ -30,6 +30,14 @@ Bytes BinaryOf(Qnn_ContextHandle_t context) {
   return bytes;
 }
 
+Qnn_ContextHandle_t Loaded(const Net& net, const Bytes& bytes) {
+  Qnn_ContextHandle_t context = nullptr;
+  CHECK_EQ(q.contextCreateFromBinary(net.backend, nullptr, nullptr, bytes.data(), bytes.size(),
+                                     &context, nullptr),
+           0u);
+  return context;
+}
+
 // A finalized net, and its binary.
 struct Source {
   Source() {
@@ -109,11 +117,7 @@ TEST(an_encoding_of_floats_does_not_spoil_the_binary) {
     CHECK_EQ(q.graphAddNode(graph, op), 0u);
     CHECK_EQ(q.graphFinalize(graph, nullptr, nullptr), 0u);
     CHECK_EQ(net.Finalize(), 0u);
-    const Bytes bytes = BinaryOf(net.context);
-    Qnn_ContextHandle_t context = nullptr;
-    CHECK_EQ(q.contextCreateFromBinary(net.backend, nullptr, nullptr, bytes.data(), bytes.size(),
-                                       &context, nullptr),
-             0u);
+    const Qnn_ContextHandle_t context = Loaded(net, BinaryOf(net.context));
     CHECK_EQ(q.contextFree(context, nullptr), 0u);
   }
 }
@@ -138,10 +142,7 @@ TEST(an_axis_of_no_indices_has_an_encoding_in_the_binary) {
     CHECK_EQ(q.tensorCreateGraphTensor(net.graph, &x), 0u);
     CHECK_EQ(net.Finalize(), 0u);
     const Bytes bytes = BinaryOf(net.context);
-    Qnn_ContextHandle_t context = nullptr;
-    CHECK_EQ(q.contextCreateFromBinary(net.backend, nullptr, nullptr, bytes.data(), bytes.size(),
-                                       &context, nullptr),
-             0u);
+    const Qnn_ContextHandle_t context = Loaded(net, bytes);
     CHECK_EQ(BinaryOf(context).size(), bytes.size());
     CHECK_EQ(q.contextFree(context, nullptr), 0u);
   }
