@@ -390,18 +390,37 @@ Result<Node> NodeFromQnn(const Qnn_OpConfig_t& config, const OpPackages& package
   return node;
 }
 
+namespace {
+
+// With its data where it brings them, since some ops have rules for constants: what indices lie
+// between. None has one for fixed-point numbers. Data that do not fit are left out here.
+Result<Tensor> TensorToValidate(const Qnn_Tensor_t& tensor) {
+  const Qnn_DataType_t type = tensor.v1.dataType;
+  if (tensor.v1.type == QNN_TENSOR_TYPE_STATIC && !IsFixed(type) && !IsPacked4(type) &&
+      tensor.v1.clientBuf.data != nullptr) {
+    StaticSource source;
+    source.lent = true;
+    Result<Tensor> whole = TensorFromQnn(tensor, true, source);
+    if (whole.ok()) return whole;
+  }
+  return TensorFromQnn(tensor, false);
+}
+
+}  // namespace
+
 Result<NodeAlone> NodeAloneFromQnn(const Qnn_OpConfig_t& config, const OpPackages& packages) {
   NodeAlone alone;
   QNNRT_ASSIGN_OR_RETURN(alone.node, NodeFromQnn(config, packages));
   const auto take = [&](const Qnn_Tensor_t* from, uint32_t n,
                         std::vector<const Tensor*>* to) -> Status {
     for (uint32_t i = 0; i < n; ++i) {
-      if (IsOmitted(from[i])) {
+      Result<Tensor> tensor = TensorToValidate(from[i]);
+      if (from[i].v1.type == QNN_TENSOR_TYPE_NULL || (IsOmitted(from[i]) && !tensor.ok())) {
         to->push_back(nullptr);
         continue;
       }
-      QNNRT_ASSIGN_OR_RETURN(Tensor tensor, TensorFromQnn(from[i], false));
-      alone.tensors.push_back(std::move(tensor));
+      if (!tensor.ok()) return std::move(tensor).status();
+      alone.tensors.push_back(std::move(tensor).value());
       to->push_back(&alone.tensors.back());
     }
     return Status::Ok();

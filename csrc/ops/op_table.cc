@@ -38,7 +38,7 @@ const Table& TheTable() {
   return *table;
 }
 
-// Some clients send an empty tensor where they omit an optional input.
+// Some clients send an empty tensor where they omit an optional input or output.
 bool IsOmitted(const PortSpec& port, const Tensor* tensor) {
   return tensor == nullptr || (port.count == PortSpec::kOptional && tensor->elements() == 0);
 }
@@ -201,19 +201,28 @@ void Complete(Node* node, const OpDef& def) {
   }
 }
 
-// The node with such empty tensors taken out, so that a family sees null and nothing else.
-bool HasEmptyOptional(const Node& node, const OpDef& def) {
-  for (size_t i = 0; i < node.inputs.size() && i < def.inputs.size(); ++i) {
-    if (node.inputs[i] != nullptr && IsOmitted(def.inputs[i], node.inputs[i])) return true;
-  }
-  return false;
+// The first of a node's tensors that is empty where its port may be left out, from `i` on.
+size_t EmptyOptional(const std::vector<const Tensor*>& tensors, const std::vector<PortSpec>& ports,
+                     size_t i = 0) {
+  const size_t n = std::min(tensors.size(), ports.size());
+  while (i < n && (tensors[i] == nullptr || !IsOmitted(ports[i], tensors[i]))) ++i;
+  return i < n ? i : SIZE_MAX;
 }
 
+bool HasEmptyOptional(const Node& node, const OpDef& def) {
+  return EmptyOptional(node.inputs, def.inputs) != SIZE_MAX ||
+         EmptyOptional(node.outputs, def.outputs) != SIZE_MAX;
+}
+
+// The node with such empty tensors taken out, so that a family sees null and nothing else.
 Node WithoutEmptyOptionals(const Node& node, const OpDef& def) {
   Node copy = node;
-  for (size_t i = 0; i < copy.inputs.size() && i < def.inputs.size(); ++i) {
-    if (IsOmitted(def.inputs[i], copy.inputs[i])) copy.inputs[i] = nullptr;
-  }
+  const auto remove = [](std::vector<const Tensor*>* tensors, const std::vector<PortSpec>& ports) {
+    for (size_t i = 0; (i = EmptyOptional(*tensors, ports, i)) != SIZE_MAX;)
+      (*tensors)[i] = nullptr;
+  };
+  remove(&copy.inputs, def.inputs);
+  remove(&copy.outputs, def.outputs);
   return copy;
 }
 
@@ -287,12 +296,7 @@ Status Validate(Node* checked, const OpDef& def) {
   QNNRT_RETURN_IF_ERROR(def.infer(node, &shapes));
   for (size_t i = 0; i < node.outputs.size() && i < shapes.size(); ++i) {
     const Tensor* output = node.outputs[i];
-    if (output == nullptr ||
-        (output->elements() == 0 && ElementCount(shapes[i]) != 0 && i < def.outputs.size() &&
-         def.outputs[i].count == PortSpec::kOptional)) {
-      continue;
-    }
-    if (!IsDeclaredAs(def, output->shape, shapes[i])) {
+    if (output != nullptr && !IsDeclaredAs(def, output->shape, shapes[i])) {
       return Invalid("output %zu '%s' is declared as %s but comes out as %s", i,
                      output->name.c_str(), ShapeText(output->shape).c_str(),
                      ShapeText(shapes[i]).c_str());

@@ -16,6 +16,7 @@ from ..abi.constants import QNN_COMMON_ERROR_MEM_ALLOC, QNN_TENSOR_TYPE_APP_READ
 from ..dtypes import data_type_name, numpy_dtype
 from ..errors import ModelError, QnnError
 from ..support.files import open_file
+from .mapped import map_pages
 from .model import Quantization, Tensor
 
 __all__ = ["BinaryGraph", "BinaryTensor", "ContextBinary", "describe_binary", "system_library"]
@@ -109,11 +110,12 @@ def map_file(path: str | os.PathLike[str]) -> mmap.mmap:
 
     Raises:
         ModelError: it is empty, or no file.
+        MemoryError: the process has no address space for it.
     """
     with open_file(path) as file:
         if os.fstat(file.fileno()).st_size == 0:
             raise ModelError(f"{os.fspath(path)} is empty: no context binary")
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return map_pages(file, os.fspath(path))
 
 
 def _tensor(given: Mapping[str, Any]) -> BinaryTensor:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
+import os
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -10,11 +12,26 @@ import numpy as np
 from ..errors import ModelError
 
 
+def map_pages(file: BinaryIO, name: str) -> mmap.mmap:
+    """All of a file that is not empty, read only.
+
+    Raises:
+        MemoryError: the process has no address space for it.
+    """
+    try:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as e:
+        if e.errno != errno.ENOMEM:
+            raise
+        size = os.fstat(file.fileno()).st_size
+        raise MemoryError(f"{name}: no address space for its {size} bytes") from None
+
+
 class MappedFile:
     """The bytes of a file, read only, mapped until nobody has a view of them any more."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
-        self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._map = map_pages(file, name)
         self._name = name
         self.view = memoryview(self._map)
 

@@ -14,6 +14,7 @@ import qnnrt
 from qnnrt.errors import ModelError, UnsupportedOpError
 from qnnrt.importers import onnx as importer
 from support.onnx import models as onnx_models
+from support.outside import MEASURED, run_code
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +67,42 @@ def test_random_bytes_are_refused() -> None:
     rng = np.random.default_rng(3)
     for size in (1, 10, 100, 5000):
         assert "ONNX" in _refused(rng.bytes(size))
+
+
+_LARGER = """
+import sys
+import onnx
+from pathlib import Path
+import qnnrt
+from support.outside import limit_process
+
+folder = Path(sys.argv[1])
+model = onnx.load(folder / "m.onnx")
+onnx.save(model, folder / "beside.onnx", save_as_external_data=True, location="data")
+for name in ("large.onnx", "large.tflite", "large.bin", "data"):
+    with (folder / name).open("ab") as file:
+        file.truncate(1 << 40)
+limit_process(8 << 30)
+for name in ("large.onnx", "large.tflite", "large.bin", "beside.onnx"):
+    try:
+        qnnrt.load(folder / name)
+    except MemoryError as e:
+        assert str(folder / name.replace("beside.onnx", "data")) in str(e), e
+    else:
+        raise AssertionError(name)
+qnnrt.load(folder / "m.onnx")
+"""
+
+
+@MEASURED
+def test_a_file_beyond_the_address_space_is_named(tmp_path: Path) -> None:
+    weights = onnx.numpy_helper.from_array(np.ones((256, 256), np.float32), "w")
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 256]) for n in "xy")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [x], [y])
+    graph.initializer.append(weights)
+    onnx.save(helper.make_model(graph), tmp_path / "m.onnx")
+    done = run_code(_LARGER, str(tmp_path))
+    assert done.returncode == 0, done.stderr
 
 
 def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import qnnrt
 from qnnrt import qnn
 from qnnrt.importers import onnx as importer
 
-Arrays = tuple[np.ndarray, ...]
+Arrays = tuple[Any, ...]
 
 
 def f(*shape: int) -> np.ndarray:
@@ -90,6 +90,45 @@ def test_ops_take_what_has_no_elements(context: qnn.Context, case: Any) -> None:
     found = np.full(expected.shape, 7, np.float32)
     graph.execute(list(arrays), [found])
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+W, R, B = f(5, 4), f(5, 5), f(3, 6, 4)
+LEFT_OUT: list[tuple[str, Arrays, dict[str, Any], list[tuple[int, ...]]]] = [
+    ("Lstm", (B, W, W, W, R, R, R, *[None] * 9, W, R), {"time_major": False},
+     [(3, 6, 5), *[(3, 5)] * 2, *[(3, 6, 5)] * 5]),
+    ("Gru", (B, W, W, W, R, R, R), {"time_major": False}, [(3, 6, 5), (1, 3, 5)]),
+    ("NonMaxSuppression", (f(2, 9, 4), f(2, 3, 9)),
+     {"iou_threshold": np.float32(0.5), "max_boxes_selected": np.uint32(3)}, [(18, 3), (1,)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LEFT_OUT, ids=lambda c: c[0])
+def test_an_output_without_elements_is_one_left_out(context: qnn.Context, case: Any) -> None:
+    op, arrays, params, shapes = case
+    types = [np.int32, np.uint32] if op.startswith("Non") else [np.float32] * len(shapes)
+
+    def run(empty: bool) -> np.ndarray:
+        graph = context.create_graph(f"empty {empty}")
+        inputs = [
+            None if a is None else graph.add_tensor(f"i{i}", a.shape, a.dtype, type="app_write")
+            for i, a in enumerate(arrays)
+        ]
+        outs = [
+            graph.add_tensor(f"o{i}", (0, 1) if i and empty else s, types[i], type="app_read")
+            for i, s in enumerate(shapes)
+        ]
+        graph.add_node("n", op, inputs, outs, params)
+        graph.finalize()
+        memory = np.full((len(shapes), 1000), 77, np.uint32)
+        results = [
+            m[: np.prod(t.shape)].view(t.dtype).reshape(t.shape)
+            for m, t in zip(memory, outs, strict=True)
+        ]
+        graph.execute([a for a in arrays if a is not None], results)
+        assert not empty or (memory[1:] == 77).all()
+        return results[0]
+
+    np.testing.assert_array_equal(run(True), run(False))
 
 
 def test_what_is_empty_between_nodes_is_there_after_a_round_trip(context: qnn.Context) -> None:

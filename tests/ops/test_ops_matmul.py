@@ -80,6 +80,13 @@ def test_fully_connected_of_a_vector_gives_a_vector() -> None:
     close(run_op("FullyConnected", [x, w], [(1, 3)], static=[1])[0], np.full((1, 3), 6.0))
 
 
+def test_fully_connected_of_a_vector_of_several_rows_gives_them_all() -> None:
+    x, w = np.arange(8, dtype=np.float32), np.ones((3, 4), np.float32)
+    close(run_op("FullyConnected", [x, w], [(2, 3)], static=[1])[0], [[6.0] * 3, [22.0] * 3])
+    with pytest.raises(QnnError, match=r"declared as \[3\] but comes out as \[2, 3\]"):
+        run_op("FullyConnected", [x, w], [(3,)], static=[1])
+
+
 @pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("rows", [1, 5, 40])
 def test_a_long_inner_dimension_loses_nothing(rows: int, kernels: str) -> None:

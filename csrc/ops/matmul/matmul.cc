@@ -90,8 +90,10 @@ Result<MatMulGeometry> ReadFullyConnected(const Node& node, Shape* output) {
   } else {
     if (g.m > UINT32_MAX) return Invalid("%zu rows are too many", g.m);
     *output = {static_cast<uint32_t>(g.m), outputs};
-    // The page: [m] for an input of rank 1. [1, m] is taken as well, as it always was.
-    if (in.size() == 1 && !(node.HasOutput(0) && node.outputs[0]->shape.size() == 2)) {
+    // The page: [m] for an input of rank 1, which is one row. [1, m] is taken as well, as it always
+    // was.
+    const bool flat = in.size() == 1 && g.m == 1;
+    if (flat && !(node.HasOutput(0) && node.outputs[0]->shape.size() == 2)) {
       output->erase(output->begin());
     }
   }
