@@ -358,3 +358,13 @@ def test_a_logarithm_of_integers_is_named_when_the_file_is_loaded() -> None:
             proto = model_of([node(op, ["x"], ["y"])], {"x": (2, 3)}, ["y"], {}, opset, types)
             with pytest.raises(qnnrt.UnsupportedOpError, match="logarithms of integers"):
                 importer.load(proto)
+
+
+def test_a_number_that_parameters_do_not_hold_is_named_as_it_is() -> None:
+    largest = np.array(2**64 - 5, np.uint64)
+    types = {"x": TensorProto.UINT64}
+    constants = {"pads": np.array([1, 1]), "value": largest}
+    nodes = [node("Pad", ["x", "pads", "value"], ["y"])]
+    model = importer.load(model_of(nodes, {"x": (2,)}, ["y"], constants, 17, types))
+    with pytest.raises(qnnrt.QnnError, match=r"'pad_constant_value' is 18446744073709551611"):
+        qnnrt.Session(model, backend="cpu")
