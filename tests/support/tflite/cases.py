@@ -328,6 +328,7 @@ def reduce_cases() -> Iterator[Case]:
             code = {"outputType": 2 if kind is I32 else 4}
             yield Case(op, [x(3, 4, 5), k([axis])], table, code, outputs=(kind,))
         yield Case(op, [x(7), k([0])], table, {"outputType": 2}, outputs=(I32,))
+        yield Case(op, [x(3, 7, dtype=BOOL), k([1])], table, {"outputType": 2}, outputs=(I32,))
     for axis, exclusive, reverse in itertools.product((0, 1, -1), (False, True), (False, True)):
         fields = {"exclusive": exclusive, "reverse": reverse}
         yield Case("CUMSUM", [x(3, 4, 5), k(axis)], "CumsumOptions", fields)
