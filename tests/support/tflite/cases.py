@@ -109,6 +109,14 @@ def transpose_conv_3d_cases() -> Iterator[Case]:
             "Conv3DOptions",
             {"padding": padding, **steps, **spread},
         )
+    apart = {"dilationDFactor": 2, "dilationHFactor": 1, "dilationWFactor": 3}
+    for padding, sizes in ((SAME, [6, 6, 6]), (VALID, [7, 6, 8])):
+        yield Case(
+            "CONV_3D_TRANSPOSE",
+            [k([1, *sizes, 4]), w(2, 2, 2, 4, 2), x(1, 3, 3, 3, 2)],
+            "Conv3DOptions",
+            {"padding": padding, "strideD": 2, "strideH": 2, "strideW": 2, **apart},
+        )
 
 
 def transpose_conv_cases() -> Iterator[Case]:
