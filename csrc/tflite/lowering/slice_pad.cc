@@ -437,7 +437,7 @@ std::vector<Operator> SlicePadOperators() {
       {37, "BATCH_TO_SPACE_ND", BatchToSpace, "BatchToSpace"},
       {38, "SPACE_TO_BATCH_ND", SpaceToBatch, "SpaceToBatch"},
       {45, "STRIDED_SLICE", StridedSlice, "StridedSlice, Gather", "StridedSliceOptions"},
-      {60, "PADV2", Pad, "Pad"},
+      {60, "PADV2", Pad, "Pad, Tile, Concat"},
       {65, "SLICE", Slice, "StridedSlice, Gather"},
       {100, "MIRROR_PAD", MirrorPad, "Pad", "MirrorPadOptions"},
       {105, "REVERSE_V2", Reverse, "StridedSlice"},
