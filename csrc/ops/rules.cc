@@ -131,4 +131,14 @@ Status ScalarBytes(const char* param, const ParamValue& value, const Tensor& lik
   });
 }
 
+Status ScalarBytes(const Node& node, const char* name, const Tensor& like, unsigned char bytes[8]) {
+  const Param& param = *node.Find(name);
+  const auto* whole = std::get_if<int64_t>(&param.value);
+  if (param.type == QNN_DATATYPE_UINT_64 && whole != nullptr && *whole < 0) {
+    return Invalid("param '%s' is %llu; numbers up to 2^63 - 1 are held", name,
+                   static_cast<unsigned long long>(*whole));
+  }
+  return ScalarBytes(name, param.value, like, bytes);
+}
+
 }  // namespace qnnrt

@@ -50,10 +50,7 @@ Result<std::vector<int64_t>> GetInts(const Node& node, const char* param, size_t
 // tensor, an integer is the stored integer itself, a floating-point value the real number.
 Status ScalarBytes(const char* param, const ParamValue& value, const Tensor& like,
                    unsigned char bytes[8]);
-inline Status ScalarBytes(const Node& node, const char* param, const Tensor& like,
-                          unsigned char bytes[8]) {
-  return ScalarBytes(param, node.Find(param)->value, like, bytes);
-}
+Status ScalarBytes(const Node& node, const char* name, const Tensor& like, unsigned char bytes[8]);
 
 // ---- shapes ----------------------------------------------------------------------------------
 

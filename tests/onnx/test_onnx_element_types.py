@@ -240,6 +240,32 @@ def test_what_passes_doubles_through_is_exact(version: int) -> None:
         assert np.array_equal(y, expected), name
 
 
+@pytest.mark.foreign
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_what_picks_doubles_is_exact(rank: int, dilation: int) -> None:
+    ort = pytest.importorskip("onnxruntime")
+    shape = (2, 3, 5, 6, 4)[: rank + 2]
+    x = 1 + np.random.default_rng(rank).integers(0, 2**20, shape) * 2.0**-50
+    window = {"kernel_shape": [2] * rank, "strides": [2] * rank, "dilations": [dilation] * rank}
+    nodes = [
+        node("MaxPool", ["x"], ["pool"], **window, pads=[1] * 2 * rank),
+        node("GlobalMaxPool", ["x"], ["whole"]),
+        node("Resize", ["x", "", "scales"], ["resize"], mode="nearest"),
+    ]
+    scales = {"scales": np.array([1, 1, *[2] * rank], np.float32)}
+    names = ["pool", "whole", "resize"]
+    types = {"x": TensorProto.DOUBLE}
+    found = run(importer.load(model_of(nodes, {"x": shape}, names, scales, 17, types)), {"x": x})
+    pool = model_of(nodes[:1], {"x": shape}, names[:1], {}, 17, types).SerializeToString()
+    (pooled,) = ort.InferenceSession(pool).run(None, {"x": x})
+    repeated = functools.reduce(lambda y, axis: y.repeat(2, axis), range(2, rank + 2), x)
+    wanted = [pooled, x.max(tuple(range(2, rank + 2)), keepdims=True), repeated]
+    for name, y, expected in zip(names, found, wanted, strict=True):
+        assert y.dtype == np.float64
+        assert np.array_equal(y, expected), name
+
+
 _ODD = [
     -1e300,
     -3.7000000001,
@@ -358,3 +384,13 @@ def test_a_logarithm_of_integers_is_named_when_the_file_is_loaded() -> None:
             proto = model_of([node(op, ["x"], ["y"])], {"x": (2, 3)}, ["y"], {}, opset, types)
             with pytest.raises(qnnrt.UnsupportedOpError, match="logarithms of integers"):
                 importer.load(proto)
+
+
+def test_a_number_that_parameters_do_not_hold_is_named_as_it_is() -> None:
+    largest = np.array(2**64 - 5, np.uint64)
+    types = {"x": TensorProto.UINT64}
+    constants = {"pads": np.array([1, 1]), "value": largest}
+    nodes = [node("Pad", ["x", "pads", "value"], ["y"])]
+    model = importer.load(model_of(nodes, {"x": (2,)}, ["y"], constants, 17, types))
+    with pytest.raises(qnnrt.QnnError, match=r"'pad_constant_value' is 18446744073709551611"):
+        qnnrt.Session(model, backend="cpu")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -179,6 +180,21 @@ def test_integer_weights_under_floats_are_the_numbers_they_stand_for(op: str) ->
         reference.close(found, wanted)
         (rounded,) = reference.reference(data, feeds)
         assert np.abs(found - rounded).max() <= 0.02 * np.abs(wanted).max(), case.label
+
+
+@pytest.mark.parametrize("op", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"])
+def test_integer_weights_with_scales_of_their_own_may_be_computed(op: str) -> None:
+    for case in CASES[op][:4]:
+        inputs = [replace(g, constant=g.constant and i != 1) if g else g
+                  for i, g in enumerate(case.inputs)]  # fmt: skip
+        given = replace(case, inputs=inputs)
+        data, _, feeds = hybrid(given)
+        (found,) = reference.run(importer.load(data), feeds)
+        _, exact, feeds = hybrid(case)
+        reference.close(found, reference.reference(exact, feeds)[0])
+        q = quantize(given, "int8")
+        found = reference.run(importer.load(q.data), q.feeds)
+        assert apart(found, reference.reference(q.data, q.feeds)) <= 1
 
 
 # ---- QUANTIZE, DEQUANTIZE

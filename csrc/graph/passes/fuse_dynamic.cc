@@ -79,6 +79,7 @@ class QuantizeFusion {
   struct Match {
     const Tensor *x, *codes, *scale, *zero;  // zero: as UINT_8
     size_t first;                            // of its nodes
+    bool one;                                // the scale of zeros alone
   };
 
   // What is clamped to the range of a byte.
@@ -116,7 +117,8 @@ class QuantizeFusion {
       const Node* ratio =
           round == nullptr ? nullptr : to_.Maker(round->inputs[0], QNN_OP_ELEMENT_WISE_DIVIDE);
       if (ratio == nullptr) continue;
-      Match match{ratio->inputs[0], cast.outputs[0], to_.Number(ratio->inputs[1]), nullptr, 0};
+      Match match{
+          ratio->inputs[0], cast.outputs[0], to_.Number(ratio->inputs[1]), nullptr, 0, false};
       if (match.x->dtype != QNN_DATATYPE_FLOAT_32 || match.x->shape != match.codes->shape ||
           match.x->elements() == 0) {
         continue;
@@ -127,10 +129,20 @@ class QuantizeFusion {
   }
 
   bool TakeScale(Match* match, const Tensor* zero) const {
-    const Node* scale = to_.Maker(match->scale, QNN_OP_ELEMENT_WISE_DIVIDE);
-    if (scale == nullptr || !IsNumber(scale->inputs[1], 255) || match->scale->shape != Shape{1}) {
+    const Node* scale = to_.Maker(match->scale, nullptr);
+    const Tensor* span = nullptr;  // where it is 0 the scale is 1
+    if (scale != nullptr && scale->type == QNN_OP_ELEMENT_WISE_SELECT &&
+        IsNumber(scale->inputs[1], 1)) {
+      span = Beside(to_.Maker(to_.Number(scale->inputs[0]), QNN_OP_ELEMENT_WISE_EQUAL), 0);
+      if (span == nullptr) return false;
+      match->one = true;
+      scale = to_.Maker(to_.Number(scale->inputs[2]), nullptr);
+    }
+    if (scale == nullptr || scale->type != QNN_OP_ELEMENT_WISE_DIVIDE ||
+        (match->one && to_.Number(span) != to_.Number(scale->inputs[0]))) {
       return false;
     }
+    if (!IsNumber(scale->inputs[1], 255) || match->scale->shape != Shape{1}) return false;
     const Node* range = to_.Maker(to_.Number(scale->inputs[0]), QNN_OP_ELEMENT_WISE_SUBTRACT);
     if (range == nullptr) return false;
     const Tensor* most = to_.Number(range->inputs[0]);
@@ -160,6 +172,7 @@ class QuantizeFusion {
     const auto found = made_.find(match.x);
     if (found == made_.end()) return false;
     const Match& first = found->second;
+    if (first.one != match.one) return false;
     for (const Tensor* t : {match.codes, match.scale, match.zero}) {
       if (t->type != QNN_TENSOR_TYPE_NATIVE) return false;
     }
@@ -180,6 +193,7 @@ class QuantizeFusion {
     node.package = to_.node(codes).package;
     node.type = kDynamicQuantize;
     node.inputs = {match.x};
+    node.params = {{kOneOfZeros, match.one}};
     node.outputs = {match.codes, match.scale, zero};
     to_.Insert(match.first, std::move(node));
     to_.Drop(codes);

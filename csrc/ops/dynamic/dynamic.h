@@ -8,6 +8,7 @@
 namespace qnnrt {
 
 constexpr const char* kDynamicQuantize = "DynamicQuantize";
+constexpr const char* kOneOfZeros = "one_of_zeros";  // its param: zeros alone have a scale of 1
 constexpr const char* kIntegerMatMul = "IntegerMatMul";
 constexpr const char* kIntegerConv2d = "IntegerConv2d";
 

@@ -3,6 +3,7 @@
 //   scale = (max(x, 0) - min(x, 0)) / 255
 //   zero  = round(clamp(0 - min(x, 0) / scale, 0, 255))
 //   codes = clamp(round(x / scale) + zero, 0, 255)
+// and with `one_of_zeros` a scale of 1 in place of 0 for a range of 0.
 // Where ONNX casts what is no number (a NaN in x, or 0 / 0 where x is all zeros) the byte is 0.
 #include <algorithm>
 #include <cmath>
@@ -61,7 +62,8 @@ float Saturated(float x) { return x > 0.0f ? std::min(x, 255.0f) : 0.0f; }
 
 class DynamicQuantize final : public Kernel {
  public:
-  explicit DynamicQuantize(size_t count) : count_(count), blocks_((count + kBlock - 1) / kBlock) {}
+  DynamicQuantize(size_t count, bool one)
+      : count_(count), blocks_((count + kBlock - 1) / kBlock), one_(one) {}
 
   Status Run(const ExecArgs& args) override {
     const float* x = static_cast<const float*>(args.in[0]);
@@ -73,6 +75,7 @@ class DynamicQuantize final : public Kernel {
     Extremes all{};
     for (size_t b = 0; b < blocks_; ++b) all = Merge(all, found[b]);
     float scale = (all.most - all.least) / 255.0f;
+    if (one_ && all.most == all.least) scale = 1;
     if (all.magnitude > kInfinityBits) scale = std::numeric_limits<float>::quiet_NaN();
     const float zero = std::nearbyintf(Saturated(0.0f - all.least / scale));
     *static_cast<float*>(args.out[1]) = scale;
@@ -89,6 +92,7 @@ class DynamicQuantize final : public Kernel {
 
  private:
   const size_t count_, blocks_;
+  const bool one_;
   decltype(PickIsa<ExtremesRun>()) extremes_ = PickIsa<ExtremesRun>();
   decltype(PickIsa<CodesRun>()) codes_ = PickIsa<CodesRun>();
 };
@@ -103,7 +107,7 @@ Status InferQuantize(const Node& node, std::vector<Shape>* outputs) {
 }
 
 Result<KernelPtr> Make(const Node& node, const KernelOptions&) {
-  return KernelPtr(new DynamicQuantize(node.inputs[0]->elements()));
+  return KernelPtr(new DynamicQuantize(node.inputs[0]->elements(), node.Bool(kOneOfZeros)));
 }
 
 }  // namespace
@@ -113,6 +117,7 @@ OpDef DynamicQuantizeOp() {
   def.type = kDynamicQuantize;
   def.inputs = {{"in", types::kF32}};
   def.outputs = {{"codes", types::kU8}, {"scale", types::kF32}, {"zero", types::kI32}};
+  def.params = {{kOneOfZeros, ParamSpec::kBool, Default(false)}};
   def.infer = InferQuantize;
   def.portable = Make;
   def.flags = OpDef::kInternal;

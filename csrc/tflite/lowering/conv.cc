@@ -63,9 +63,13 @@ Windows Windows2d(const Node& n, const Value& x, int64_t kernel_h, int64_t kerne
   return found;
 }
 
-// Weights, fixed-point ones when `x` is; of its element type when it is not.
+// Weights, fixed-point ones when `x` is; of its element type when it is not. Computed ones are
+// decoded where no operation takes them: beside floats, or with several scales.
 Value Weights(Node& n, int i, const Value& x, int rank = -1) {
   const Value w = n.In(i, rank);
+  const Encoding& e = n.encoding(w);
+  if (!n.constant(w) && !e.none() && (e.per_axis() || n.encoding(x).none()))
+    NotFixed("weights that are computed when the model runs");
   const bool same = Plain(n.type(w)) == Plain(n.type(x));
   if (n.encoding(w).none() && (!same || !n.encoding(x).none()))
     Unsupported("%s weights without scales, for a %s input", TypeName(n.type(w)).c_str(),
@@ -182,8 +186,6 @@ void TransposeConv(Node& n, const char* type, const Value& x, const Value& w, in
     if (out[1 + d] < 1 || step < 1 || step > INT32_MAX)
       Damaged("an output of %s with a stride of %lld", Text(out).c_str(),
               static_cast<long long>(step));
-    if (spatial == 3 && n.Integer(("Dilation" + axis + "Factor").c_str(), 1) != 1)
-      Unsupported("a dilation");
     // Only what is cut in front is defined by the padding; behind, the output size cuts. SAME, of
     // the convolution whose gradient this is.
     const int64_t before = same ? Window(out[1 + d], taps, step, 1, kPaddingSame).second.first : 0;
@@ -209,10 +211,19 @@ void TransposeConv2d(Node& n) {
   TransposeConv(n, "TransposeConv2d", x, w, 3, wanted, 1, 0, {1, 2, 3, 0});
 }
 
-// Weights are [kD, kH, kW, Cout, Cin].
+// Weights are [kD, kH, kW, Cout, Cin]; a dilation puts zeros between them.
 void TransposeConv3d(Node& n) {
   const std::vector<int64_t> wanted = n.Ints(0, "the output shape");
-  const Value x = n.In(2, 5), w = Weights(n, 1, x, 5);
+  const Value x = n.In(2, 5);
+  Value w = Weights(n, 1, x, 5);
+  std::vector<int64_t> apart;
+  for (const char* option : {"DilationDFactor", "DilationHFactor", "DilationWFactor"})
+    apart.push_back(n.Integer(option, 1));
+  if (apart != std::vector<int64_t>{1, 1, 1}) {
+    if (!n.encoding(w).none()) NotFixed("zeros between weights");
+    apart.insert(apart.end(), {1, 1});
+    w = Spread(n, w, apart, 0);
+  }
   TransposeConv(n, "TransposeConv3d", x, w, 3, wanted, 0, 3, {0, 1, 2, 4, 3});
 }
 

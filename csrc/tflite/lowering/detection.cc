@@ -187,6 +187,83 @@ void PostProcess(Node& n) {
   n.Set(3, n.Cast(number, QNN_DATATYPE_FLOAT_32));
 }
 
+// One step for each box that is left. With a `sigma` it lowers the scores of those it overlaps
+// with, by exp(-overlap^2 / 2 sigma), before the next one is found.
+constexpr uint32_t kMostSteps = 1024;
+
+struct Stepped {
+  Value boxes, scores, count;  // [steps], zeros where there are fewer; []
+};
+
+Stepped SuppressInSteps(Node& n, float overlap, float least, float sigma, const Value& boxes,
+                        const Value& scores, uint32_t steps) {
+  const uint32_t count = boxes.dims[0];
+  if (steps > kMostSteps)
+    Unsupported(
+        "%u boxes, with %s", steps,
+        sigma > 0 ? "scores that overlapping boxes lower (soft_nms_sigma)" : "an overlap of 0");
+  const auto greatest = [&](const Value& a, const Value& b) {
+    return n.Nary("ElementWiseMaximum", {a, b});
+  };
+  const auto smallest = [&](const Value& a, const Value& b) {
+    return n.Nary("ElementWiseMinimum", {a, b});
+  };
+  const auto less = [&](const Value& a, const Value& b) {
+    return n.Nary("ElementWiseSubtract", {a, b});
+  };
+  std::vector<Value> edges;
+  for (uint32_t i = 0; i < 4; ++i) edges.push_back(n.Reshape(Column(n, boxes, i, 1), {1, count}));
+  // Any two opposite corners: from (low, high) of y to those of x, then the area.
+  std::vector<Value> facts = {smallest(edges[0], edges[2]), greatest(edges[0], edges[2]),
+                              smallest(edges[1], edges[3]), greatest(edges[1], edges[3])};
+  facts.push_back(n.Multiply(less(facts[1], facts[0]), less(facts[3], facts[2])));
+  std::vector<int32_t> places(count);
+  std::iota(places.begin(), places.end(), 0);
+  n.Spend({count}, 4, "the places of boxes");
+  const Value at = n.Constant({1, count}, QNN_DATATYPE_INT_32, places.data());
+  Value left = n.Reshape(scores, {1, count});
+  const Value zero = n.Scalar(0, left), threshold = n.Scalar(least, left);
+  const Value limit = n.Scalar(overlap, left),
+              slope = n.Scalar(sigma > 0 ? -0.5F / sigma : 0, left);
+  const Value none = n.Scalar(-std::numeric_limits<float>::infinity(), left);
+  const int32_t first = 0;
+  const Value nowhere = n.Constant({1, 1}, QNN_DATATYPE_INT_32, &first);
+  std::vector<Value> found_boxes, found_scores, found;
+  for (uint32_t step = 0; step < steps; ++step) {
+    left = n.Select(n.Compare("ElementWiseGreater", {left, threshold}), left, none);
+    const std::vector<Value> best = TopK(n, left, 1);
+    const Value counts = n.Compare("ElementWiseGreater", {best[0], threshold});
+    found_boxes.push_back(n.Select(counts, best[1], nowhere));
+    found_scores.push_back(n.Select(counts, best[0], zero));
+    found.push_back(n.Cast(counts, QNN_DATATYPE_INT_32));
+    std::vector<Value> own;
+    const Value index = n.Reshape(best[1], {1});
+    for (const Value& fact : facts)
+      own.push_back(n.Op("Gather", {fact, index}, {1, 1}, {I32("axis", 1)}));
+    const auto along = [&](size_t d) {
+      return greatest(less(smallest(facts[d + 1], own[d + 1]), greatest(facts[d], own[d])), zero);
+    };
+    const Value both = n.Multiply(along(0), along(2));
+    const Value either = less(n.Add(facts[4], own[4]), both);
+    const Value share = n.Select(n.Compare("ElementWiseGreater", {both, zero}),
+                                 n.Nary("ElementWiseDivide", {both, either}), zero);
+    const Value power = n.Multiply(n.Multiply(share, slope), share);
+    const Value lowered = n.Multiply(left, n.Op("ElementWiseExp", {power}, power.dims));
+    const Value gone =
+        n.Compare("ElementWiseOr", {n.Compare("ElementWiseGreaterEqual", {share, limit}),
+                                    n.Compare("ElementWiseEqual", {at, best[1]})});
+    const Value dropped = n.Compare("ElementWiseLessEqual", {left, threshold});
+    left = n.Select(n.Compare("ElementWiseOr", {gone, dropped}), none, lowered);
+  }
+  const auto joined = [&](const std::vector<Value>& parts) {
+    return n.Reshape(steps == 1 ? parts[0] : n.Op("Concat", parts, {1, steps}, {U32("axis", 1)}),
+                     {steps});
+  };
+  const Value all = joined(found);
+  const Value sum = n.Op("ReduceSum", {all}, {1}, {U32s("axes", {0}), Flag("keep_dims", true)});
+  return {joined(found_boxes), joined(found_scores), n.Reshape(sum, {})};
+}
+
 // Version 5 gives the scores besides, and may lower those of overlapping boxes instead.
 void NonMaxSuppression(Node& n) {
   const Value boxes = n.In(0, 2), scores = n.In(1, 1);
@@ -195,16 +272,23 @@ void NonMaxSuppression(Node& n) {
   const float overlap = static_cast<float>(n.Element(n.In(3), "the overlap"));
   const float score = static_cast<float>(n.Element(n.In(4), "the least score"));
   const bool softly = n.Is("NON_MAX_SUPPRESSION_V5");
-  if (softly && n.Element(n.In(5), "the deviation") > 0)
-    Unsupported("scores that overlapping boxes lower (soft_nms_sigma)");
+  const float sigma = softly ? static_cast<float>(n.Element(n.In(5), "the deviation")) : 0;
   const uint32_t count = scores.dims[0];
   if (most < 1 || most > 1 << 20 || count == 0 || boxes.dims != Dims({count, 4}))
     Damaged("%lld of the boxes %s with scores %s", static_cast<long long>(most),
             Text(boxes.dims).c_str(), Text(scores.dims).c_str());
   // Boxes that overlap by just so much are suppressed in TFLite, those above it in QNN.
   const float above = std::nextafter(overlap, -std::numeric_limits<float>::infinity());
-  if (!(above >= 0 && above <= 1)) Unsupported("an overlap of %g", static_cast<double>(overlap));
   const auto room = static_cast<uint32_t>(most);
+  if (!(sigma > 0 || above <= 1)) Unsupported("an overlap of %g", static_cast<double>(overlap));
+  if (sigma > 0 || above < 0) {
+    const uint32_t steps = std::min(room, count);
+    const Stepped left = SuppressInSteps(n, overlap, score, sigma, boxes, scores, steps);
+    n.Set(0, Padded(n, left.boxes, {0, room - steps}, 0));
+    if (softly) n.Set(1, Padded(n, left.scores, {0, room - steps}, 0));
+    n.Set(softly ? 2 : 1, left.count);
+    return;
+  }
   const Left left =
       Suppress(n, above, score, boxes, n.Reshape(scores, {1, count}), std::min(room, count));
   const Value counts = Counts(n, left.rows, left.count);
@@ -220,8 +304,9 @@ std::vector<Operator> DetectionOperators() {
   return {
       {120, "NON_MAX_SUPPRESSION_V4", NonMaxSuppression, "NonMaxSuppression", "", Fixed::kFloats,
        Delegated::kNone, limits},
-      {121, "NON_MAX_SUPPRESSION_V5", NonMaxSuppression, "NonMaxSuppression, Gather", "",
-       Fixed::kFloats, Delegated::kNone, limits},
+      {121, "NON_MAX_SUPPRESSION_V5", NonMaxSuppression,
+       "NonMaxSuppression, Gather; TopK, elementwise", "", Fixed::kFloats, Delegated::kNone,
+       limits},
       {kCustomOperator, "TFLite_Detection_PostProcess", PostProcess,
        "NonMaxSuppression, TopK, elementwise", "", Fixed::kFloats, Delegated::kAll, "one picture"}};
 }

@@ -113,9 +113,12 @@ Dims Shape(Node& n, int i) {
   return dims;
 }
 
-// What meets at one index is added.
+// What meets at one index is added; of booleans one is enough.
 Value Scattered(Node& n, const Dims& dims, const Value& index, const Value& updates) {
-  if (n.type(updates) == QNN_DATATYPE_BOOL_8) Unsupported("booleans");
+  if (n.type(updates) == QNN_DATATYPE_BOOL_8) {
+    const Value sum = Scattered(n, dims, index, n.Cast(updates, QNN_DATATYPE_INT_32));
+    return n.Cast(sum, QNN_DATATYPE_BOOL_8);
+  }
   const Value zeros = n.Filled(dims, n.type(updates), nullptr, "the zeros");
   return n.Op("ScatterNd", {zeros, index, updates}, dims, {U32("reduction", 1)});
 }
@@ -396,7 +399,6 @@ Sizes Checked(Node& n) {
   const std::vector<int64_t> size = n.Ints(1, "the size");
   if (size.size() != 2 || size[0] < 1 || size[1] < 1) Damaged("%zu new sizes", size.size());
   const bool align = n.Flag("AlignCorners"), half = n.Flag("HalfPixelCenters");
-  if (align && half) Damaged("align_corners and half_pixel_centers exclude each other");
   return {x, {Dim(size[0]), Dim(size[1])}, align, half};
 }
 
@@ -407,6 +409,7 @@ Value Resized(Node& n, const char* type, const Sizes& s, uint32_t height, uint32
 
 void ResizeBilinear(Node& n) {
   const Sizes s = Checked(n);
+  if (s.align && s.half) Damaged("align_corners and half_pixel_centers exclude each other");
   n.Set(0, Resized(n, "ResizeBilinear", s, s.size[0], s.size[1]));
 }
 
@@ -442,7 +445,8 @@ std::vector<int32_t> TfliteSources(int64_t size, int64_t out, bool align, bool h
 }
 
 // TFLite's coordinates are single floats: for one pair of sizes in a hundred, a pixel beside the
-// exact one is taken. Those dimensions are gathered, so that the results are TFLite's.
+// exact one is taken. Those dimensions are gathered, so that the results are TFLite's. So are both
+// where corners are aligned and pixels have centers, which QNN's operation excludes.
 void ResizeNearest(Node& n) {
   const Sizes s = Checked(n);
   Value x = s.x;
@@ -453,7 +457,8 @@ void ResizeNearest(Node& n) {
     const uint32_t before = x.dims[1 + d];
     n.Spend({s.size[d]}, 64, "the coordinates");
     std::vector<int32_t> sources = TfliteSources(before, s.size[d], s.align, s.half, bytes);
-    if (sources == ExactSources(before, s.size[d], s.align, s.half)) continue;
+    const bool both = s.align && s.half;
+    if (!both && sources == ExactSources(before, s.size[d], s.align, s.half)) continue;
     exact[d] = before;
     gathered[d] = std::move(sources);
   }

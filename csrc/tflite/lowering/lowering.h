@@ -202,6 +202,8 @@ Value CutAlong(Node& n, const Value& x, uint32_t axis, int64_t begin, int64_t en
 Value Take(Node& n, const Value& x, const Value& at, uint32_t axis);
 // x[start:start + sizes], where the start is computed: one number for each dimension.
 Value BlockAt(Node& n, const Value& x, const Dims& sizes, const Value& start);
+// The one element of `x` everywhere.
+Value Repeated(Node& n, const Value& x, const Dims& dims);
 // a x b of matrices, each one turned first where its flag says so; dimensions before broadcast.
 Value Product(Node& n, const Value& a, const Value& b, bool turned_a = false,
               bool turned_b = false);

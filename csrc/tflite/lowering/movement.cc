@@ -27,15 +27,23 @@ void OnlyConstants(Node& n) {
   Unsupported("a result of a quantized type");
 }
 
-// Of fixed-point numbers here; of all others where constants are folded.
+Value Tiled(Node& n, const Value& x, const std::vector<uint32_t>& times) {
+  Dims dims = x.dims;
+  for (size_t d = 0; d < dims.size(); ++d) dims[d] = Dim(int64_t{dims[d]} * times[d]);
+  if (Elements(dims) == 0) return n.Constant(dims, n.type(x), nullptr, n.encoding(x));
+  return dims == x.dims ? x : n.Op("Tile", {x}, dims, {U32s("multiples", times)});
+}
+
+// Constants of fixed-point numbers here; all others where constants are folded.
 void Fill(Node& n) {
   const Dims dims = n.Shape(0);
-  n.NeedConstant(1, "the value");
   const Value value = n.In(1);
   if (Elements(value.dims) != 1)
     Damaged("%llu values for %s", static_cast<unsigned long long>(Elements(value.dims)),
             Text(dims).c_str());
-  n.Set(0, n.Filled(dims, n.type(value), n.data(value), "the result", n.encoding(value)));
+  n.Set(0, n.constant(value)
+               ? n.Filled(dims, n.type(value), n.data(value), "the result", n.encoding(value))
+               : Repeated(n, value, dims));
 }
 
 // A sparse constant, which importers have made dense.
@@ -240,19 +248,12 @@ void Unpack(Node& n) {
   SetAll(n, n.Ops("UnPack", {x}, outputs, {U32("axis", axis)}));
 }
 
-Value Tiled(Node& n, const Value& x, const std::vector<uint32_t>& times) {
-  Dims dims = x.dims;
-  for (size_t d = 0; d < dims.size(); ++d) dims[d] = Dim(int64_t{dims[d]} * times[d]);
-  return dims == x.dims ? x : n.Op("Tile", {x}, dims, {U32s("multiples", times)});
-}
-
 void Tile(Node& n) {
   const Value x = n.In(0);
   const std::vector<int64_t> given = n.Ints(1, "the multiples");
   std::vector<uint32_t> times;
   for (int64_t t : given) times.push_back(Dim(t));
-  if (times.size() != x.rank() || std::count(times.begin(), times.end(), 0) != 0)
-    Damaged("%s times %s", Text(x.dims).c_str(), Text(given).c_str());
+  if (times.size() != x.rank()) Damaged("%s times %s", Text(x.dims).c_str(), Text(given).c_str());
   n.Set(0, Tiled(n, x, times));
 }
 
@@ -273,6 +274,10 @@ void BroadcastTo(Node& n) {
 
 }  // namespace
 
+Value Repeated(Node& n, const Value& x, const Dims& dims) {
+  return Tiled(n, n.Reshape(x, Dims(dims.size(), 1)), dims);
+}
+
 std::vector<Operator> MovementOperators() {
   const Fixed own = Fixed::kOwn;
   const Delegated none = Delegated::kNone;
@@ -288,7 +293,7 @@ std::vector<Operator> MovementOperators() {
       {77, "SHAPE", Measure, folded, "", own, none},
       {83, "PACK", Pack, "Pack", "PackOptions"},
       {88, "UNPACK", Unpack, "UnPack", "UnpackOptions"},
-      {94, "FILL", Fill, folded, "", own, none},
+      {94, "FILL", Fill, "Tile", "", own, none},
       {96, "RANGE", OnlyConstants, folded, "", own, none},
       {102, "SPLIT_V", SplitV, "Split"},
       {110, "RANK", Measure, folded, "", own, none},

@@ -37,10 +37,10 @@ void ReduceBool(Node& n) {
 }
 
 void ArgExtreme(Node& n) {
-  const Value x = n.In(0);
+  Value x = n.In(0);
   const uint32_t axis = Axis(n.Int(1, "the axis"), x.rank());
   if (x.rank() == 0) Damaged("a scalar has no axis");
-  if (n.type(x) == QNN_DATATYPE_BOOL_8) Unsupported("booleans");
+  if (n.type(x) == QNN_DATATYPE_BOOL_8) x = n.Cast(x, QNN_DATATYPE_UINT_8);
   Dims dims = x.dims, kept = x.dims;
   dims.erase(dims.begin() + axis);
   kept[axis] = 1;

@@ -42,6 +42,8 @@ Value Cut(Node& n, const Value& x, const std::vector<Range>& ranges) {
                                  static_cast<int32_t>(stride)});
   }
   if (whole) return x;
+  if (std::count(dims.begin(), dims.end(), 0) != 0)  // QNN reads a begin of -1 otherwise
+    return n.Constant(dims, n.type(x), nullptr, n.encoding(x));
   if (n.constant(x) && n.encoding(x).none()) return CutConstant(n, x, ranges, dims);
   return n.Op("StridedSlice", {x}, dims, {I32s("ranges", values, {x.rank(), 3})});
 }
@@ -253,14 +255,36 @@ double PaddingValue(Node& n, int i) {
   return n.Element(n.In(i), "the padding's value");
 }
 
+// By a value that is computed: it is repeated before and behind.
+Value PaddedBy(Node& n, Value x, const std::vector<uint32_t>& pads, const Value& value) {
+  if (Elements(value.dims) != 1 || n.type(value) != n.type(x))
+    Damaged("padding of %s by %s", Text(x.dims).c_str(), Text(value.dims).c_str());
+  for (uint32_t d = 0; d < x.rank(); ++d) {
+    const uint32_t before = pads[2 * d], behind = pads[2 * d + 1];
+    if (before + behind == 0) continue;
+    std::vector<Value> parts;
+    Dims dims = x.dims;
+    const auto repeat = [&](uint32_t size) {
+      dims[d] = size;
+      if (Elements(dims) != 0) parts.push_back(Repeated(n, value, dims));
+    };
+    repeat(before);
+    if (Elements(x.dims) != 0) parts.push_back(x);
+    repeat(behind);
+    dims[d] = Dim(int64_t{x.dims[d]} + before + behind);
+    x = parts.empty()       ? n.Constant(dims, n.type(x), nullptr, n.encoding(x))
+        : parts.size() == 1 ? n.Reshape(parts[0], dims)
+                            : n.Op("Concat", parts, dims, {U32("axis", d)});
+  }
+  return x;
+}
+
 void Pad(Node& n) {
   const Value x = n.In(0);
   const std::vector<uint32_t> pads = PadsOfAll(n, x);
-  double value = 0;
-  if (n.Is("PADV2")) {
-    value = PaddingValue(n, 2);
-  }
-  n.Set(0, Padded(n, x, pads, value));
+  const bool computed = n.Is("PADV2") && n.has(2) && !n.constant(n.In(2));
+  n.Set(0, computed ? PaddedBy(n, x, pads, n.In(2))
+                    : Padded(n, x, pads, n.Is("PADV2") ? PaddingValue(n, 2) : 0));
 }
 
 void MirrorPad(Node& n) {
@@ -413,7 +437,7 @@ std::vector<Operator> SlicePadOperators() {
       {37, "BATCH_TO_SPACE_ND", BatchToSpace, "BatchToSpace"},
       {38, "SPACE_TO_BATCH_ND", SpaceToBatch, "SpaceToBatch"},
       {45, "STRIDED_SLICE", StridedSlice, "StridedSlice, Gather", "StridedSliceOptions"},
-      {60, "PADV2", Pad, "Pad"},
+      {60, "PADV2", Pad, "Pad, Tile, Concat"},
       {65, "SLICE", Slice, "StridedSlice, Gather"},
       {100, "MIRROR_PAD", MirrorPad, "Pad", "MirrorPadOptions"},
       {105, "REVERSE_V2", Reverse, "StridedSlice"},

@@ -38,11 +38,12 @@ RANDOM = {
 #: some, of some it has the wrong shapes, and results of old versions. The function that ONNX
 #: defines Softplus by overflows from 89 on.
 _COMPUTED = {
-    "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "GRU", "GlobalAveragePool",
-    "GlobalLpPool", "GlobalMaxPool", "GridSample", "GroupNormalization", "Hardmax",
-    "InstanceNormalization", "LRN", "LSTM", "LayerNormalization", "LogSoftmax",
-    "LpNormalization", "LpPool", "MaxPool", "MeanVarianceNormalization", "RMSNormalization",
-    "RNN", "Resize", "RoiAlign", "Softmax", "Softplus", "Upsample",
+    "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "DynamicQuantizeLinear",
+    "GRU", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "GridSample",
+    "GroupNormalization", "Hardmax", "InstanceNormalization", "LRN", "LSTM",
+    "LayerNormalization", "LogSoftmax", "LpNormalization", "LpPool", "MaxPool",
+    "MeanVarianceNormalization", "RMSNormalization", "RNN", "Resize", "RoiAlign", "Softmax",
+    "Softplus", "Upsample",
 }  # fmt: skip
 
 

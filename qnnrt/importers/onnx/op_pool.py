@@ -217,13 +217,14 @@ def over_taps(c: Lowering, x: Value, w: Window, fill: float, kind: str) -> Value
 def max_pool(c: Lowering, n: OnnxNode) -> Result:
     x = n.input(0)
     w = Window(n, x)
-    if all(d == 1 for d in w.dilation) and not n.wants(1):
+    wide = x.dtype == np.float64  # which QNN's pool would round to 32 bits
+    if all(d == 1 for d in w.dilation) and not n.wants(1) and not wide:
         return pool(c, x, w, "PoolMax2d")
     lowest = -np.inf if is_float(x.dtype) else np.iinfo(x.dtype).min
     if n.wants(1):
         views = taps(c, x, w, lowest)
         return _with_places(c, w, views, x.shape, bool(n.integer("storage_order")))
-    y = by_phases(c, x, w, "PoolMax2d")
+    y = None if wide else by_phases(c, x, w, "PoolMax2d")
     return over_taps(c, x, w, lowest, "ElementWiseMaximum") if y is None else y
 
 
@@ -313,7 +314,10 @@ def global_average_pool(c: Lowering, n: OnnxNode) -> Value:
 
 @lowers("GlobalMaxPool", to="PoolMax2d, ReduceMax")
 def global_max_pool(c: Lowering, n: OnnxNode) -> Value:
-    return _global(c, n.input(0), "PoolMax2d", "ReduceMax")
+    x = n.input(0)
+    if x.dtype == np.float64:
+        return reduce(c, "ReduceMax", x, range(2, x.rank))
+    return _global(c, x, "PoolMax2d", "ReduceMax")
 
 
 def _global(c: Lowering, x: Value, kind: str, other: str, **params: object) -> Value:

@@ -18,7 +18,7 @@ from ...dtypes import is_float
 from ...model import Quantization
 from ...quantization import along, limits, with_positive_scales
 from ..encodings import Coded
-from .common import add, cast, div, mul, nary, reduce, scalar, sub, unary
+from .common import add, cast, div, mul, nary, reduce, scalar, select, sub, unary
 from .nodes import Lowering, OnnxNode, Unsupported, axis_of, lowers
 from .values import Value, coded_constant, constant
 
@@ -211,11 +211,15 @@ def quantize(c: Lowering, n: OnnxNode) -> Value:
 
 @lowers("DynamicQuantizeLinear", to="ReduceMin, ReduceMax, ElementWiseDivide, ElementWiseRound")
 def dynamic_quantize(c: Lowering, n: OnnxNode) -> list[Value | None]:
-    """As ONNX's function has it; the runtime makes one operation of these.
+    """As ONNX's function has it, but for zeros alone, whose scale is ONNX Runtime's: 1 in place of
+    0. The runtime makes one operation of these.
 
     The elements are quantized in the order that they are held in: what moves after that are bytes.
     """
     x = n.input(0)
+    if 0 in x.shape:  # as in ONNX Runtime; the definition has no range for it
+        empty = constant(np.empty(x.shape, np.uint8))
+        return [empty, constant(np.array(1, _FLOAT)), constant(np.array(0, np.uint8))]
     whole = x
     while whole.base is not None:
         whole = whole.base
@@ -226,7 +230,9 @@ def dynamic_quantize(c: Lowering, n: OnnxNode) -> list[Value | None]:
     )
     low = nary(c, "ElementWiseMinimum", [low, zero])
     high = nary(c, "ElementWiseMaximum", [high, zero])
-    scale = div(c, sub(c, high, low), scalar(255.0, _FLOAT))
+    span = sub(c, high, low)
+    none = nary(c, "ElementWiseEqual", [span, zero], np.dtype(np.bool_))
+    scale = select(c, none, scalar(1.0, _FLOAT), div(c, span, scalar(255.0, _FLOAT)))
     point = _byte_range(c, sub(c, zero, div(c, low, scale)))
     point = cast(c, unary(c, "ElementWiseRound", point), np.uint8)
 

@@ -302,7 +302,7 @@ def _image(
 
 
 def _nearest(c: Lowering, x: Value, shape: tuple[int, ...], picked: dict[int, np.ndarray]) -> Value:
-    if x.rank == 4 and set(picked) <= {2, 3}:
+    if x.rank == 4 and set(picked) <= {2, 3} and x.dtype != np.float64:  # which it would round
         for align, half in ((False, False), (True, False), (False, True)):
             rules = [_tf_nearest(x.shape[i], shape[i], align, half) for i in (2, 3)]
             asked = [picked.get(i, np.arange(x.shape[i])) for i in (2, 3)]

@@ -168,12 +168,18 @@ def _reduce(c: _Call) -> np.ndarray:
 def _gather(c: _Call) -> np.ndarray:
     x, index = c.arrays[:2]
     axis = c.axis(c.options.integer("Axis"), x.ndim)
-    if c.options.integer("BatchDims"):
-        raise Damaged("batch dimensions of constants")
+    batch = c.options.integer("BatchDims")
+    batch += index.ndim if batch < 0 else 0
+    if not 0 <= batch <= min(axis, index.ndim) or x.shape[:batch] != index.shape[:batch]:
+        raise Damaged(f"{batch} batch dimensions of {list(x.shape)} at {list(index.shape)}")
     if index.size and (index.min() < 0 or index.max() >= x.shape[axis]):
         raise Damaged(f"an index is outside dimension {axis} of {list(x.shape)}")
-    c.sized((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
-    return np.take(x, index, axis)
+    found = np.empty(
+        c.sized((*x.shape[:axis], *index.shape[batch:], *x.shape[axis + 1 :])), x.dtype
+    )
+    for at in np.ndindex(index.shape[:batch]):
+        found[at] = np.take(x[at], index[at], axis - batch)
+    return found
 
 
 def _select(c: _Call) -> np.ndarray:

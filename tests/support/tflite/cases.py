@@ -109,6 +109,14 @@ def transpose_conv_3d_cases() -> Iterator[Case]:
             "Conv3DOptions",
             {"padding": padding, **steps, **spread},
         )
+    apart = {"dilationDFactor": 2, "dilationHFactor": 1, "dilationWFactor": 3}
+    for padding, sizes in ((SAME, [6, 6, 6]), (VALID, [7, 6, 8])):
+        yield Case(
+            "CONV_3D_TRANSPOSE",
+            [k([1, *sizes, 4]), w(2, 2, 2, 4, 2), x(1, 3, 3, 3, 2)],
+            "Conv3DOptions",
+            {"padding": padding, "strideD": 2, "strideH": 2, "strideW": 2, **apart},
+        )
 
 
 def transpose_conv_cases() -> Iterator[Case]:
@@ -328,6 +336,7 @@ def reduce_cases() -> Iterator[Case]:
             code = {"outputType": 2 if kind is I32 else 4}
             yield Case(op, [x(3, 4, 5), k([axis])], table, code, outputs=(kind,))
         yield Case(op, [x(7), k([0])], table, {"outputType": 2}, outputs=(I32,))
+        yield Case(op, [x(3, 7, dtype=BOOL), k([1])], table, {"outputType": 2}, outputs=(I32,))
     for axis, exclusive, reverse in itertools.product((0, 1, -1), (False, True), (False, True)):
         fields = {"exclusive": exclusive, "reverse": reverse}
         yield Case("CUMSUM", [x(3, 4, 5), k(axis)], "CumsumOptions", fields)

@@ -8,7 +8,8 @@ from support.tflite.case import F32, I32, Case, k, v
 
 SEED = 20261127
 #: How many boxes are wanted at most, the overlap and the score that count.
-SETTINGS = [(5, 0.5, 0.1), (100, 0.3, 0.4), (40, 1.0, -1.0), (10, 0.05, 0.0), (7, 0.5, 2.0)]
+SETTINGS = [(5, 0.5, 0.1), (100, 0.3, 0.4), (40, 1.0, -1.0), (10, 0.05, 0.0), (7, 0.5, 2.0),
+            (6, 0.0, 0.1), (30, 0.6, -np.inf)]  # fmt: skip
 BOXES = (1, 40)
 #: How many models the tests have of each operator.
 COUNTS = {f"NON_MAX_SUPPRESSION_V{version}": len(SETTINGS) * len(BOXES) for version in (4, 5)}
