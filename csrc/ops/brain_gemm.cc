@@ -26,8 +26,10 @@ constexpr size_t kVector = 16;  // of its columns in a register
 constexpr size_t kRows = 12;    // of results in registers
 // Rows that a thread multiplies by a panel at a time: their results stay in L1.
 constexpr size_t kBlockRows = 48, kBlockTiles = 2;
-constexpr size_t kPieces = 4;  // of a block's results, which are stored while tiles are multiplied
-constexpr size_t kDepthBlock = 512;          // pairs of rows of a panel: 64 KiB, which stay in L2
+constexpr size_t kPieces = 2;  // of a block's results, which are stored while tiles are multiplied
+constexpr size_t kDepthBlock = 512;  // pairs of rows of a panel: 64 KiB, which stay in L2
+// Bytes of panels that pass by a block's rows, where those stay in a first cache of 48 KiB.
+constexpr size_t kGroup = 96 * 1024, kStaying = 32 * 1024;
 constexpr size_t kWorthwhile = 1024 * 1024;  // products worth a thread, about 10 microseconds
 
 size_t Rounded(size_t count, size_t to) { return (count + to - 1) / to * to; }
@@ -120,11 +122,12 @@ void InRegisters(const uint16_t* a, size_t lda, size_t rows, const uint32_t* pan
   }
 }
 
-// The part of the next panel that a block fetches: all blocks together fetch it whole. Weights that
-// come from memory are waited for by the first block of each panel else.
+// The part of a panel of the next group that a block fetches: all blocks together fetch it whole.
+// Weights that come from memory are waited for by the first block of each panel else.
 struct Ahead {
   const uint32_t* panel;
   size_t block, blocks;
+  bool rows_stay;
 };
 
 // The same on matrix tiles. `meanwhile` is called with 0 to kPieces - 1.
@@ -143,6 +146,7 @@ void InTiles(const uint16_t* a, size_t lda, size_t rows, const uint32_t* panel, 
   p.row_tiles = TilesOf(rows, kTileRows);
   p.column_tiles = kColumns / kTileColumns;
   p.depth_tiles = whole;
+  p.b_passes = ahead.rows_stay;
   p.bias = bias;
   p.meanwhile = &meanwhile;
   p.pieces = std::min(kPieces, whole);
@@ -211,27 +215,37 @@ void RunBrainGemm(const BrainGemm& g, void* scratch, const Threads& threads,
   const bool tiles = HasTiles();
   const size_t blocks = (g.m + rows - 1) / rows;  // of a panel
   const size_t work = std::max<size_t>(1, std::min(rows, g.m) * kColumns * g.k);
+  // Panels go by each block of rows in groups, so that its rows are read from the first cache.
+  const size_t panel_bytes = std::max<size_t>(1, pairs * kColumns * sizeof(uint32_t));
+  const bool rows_stay = tiles && rows * lda * sizeof(uint16_t) <= kStaying;
+  const size_t group = rows_stay ? std::max<size_t>(1, kGroup / panel_bytes) : 1;
   struct Place {
+    size_t block, panel;
     size_t m0, n0, rows, columns;
     const uint16_t* a;
-    const uint32_t* panel;
+    const uint32_t* packed;
   };
   const auto place = [&](size_t i) {
-    const size_t m0 = i % blocks * rows, n0 = i / blocks * kColumns;
+    const size_t first = i / (group * blocks) * group, in = i - first * blocks;
+    const size_t here = std::min(group, panels - first);  // panels of this group
+    const size_t block = in / here, panel = first + in % here;
+    const size_t m0 = block * rows, n0 = panel * kColumns;
     const uint16_t* a = m0 < copied.first ? g.a + m0 * lda : copy + (m0 - copied.first) * lda;
-    return Place{m0,
+    return Place{block,
+                 panel,
+                 m0,
                  n0,
                  std::min(rows, g.m - m0),
                  std::min(kColumns, g.n - n0),
                  a,
-                 g.packed + i / blocks * pairs * kColumns};
+                 g.packed + panel * pairs * kColumns};
   };
   const Bias bias(g);
   const auto in_registers = [&](size_t begin, size_t end) {
     alignas(64) float c[kBlockRows * kColumns];
     for (size_t i = begin; i < end; ++i) {
       const Place p = place(i);
-      InRegisters(p.a, lda, p.rows, p.panel, pairs, p.columns, bias.From(p.n0), c);
+      InRegisters(p.a, lda, p.rows, p.packed, pairs, p.columns, bias.From(p.n0), c);
       store({p.m0, p.rows, p.n0, p.columns, c, kColumns});
     }
   };
@@ -240,22 +254,22 @@ void RunBrainGemm(const BrainGemm& g, void* scratch, const Threads& threads,
   const auto in_tiles = [&](size_t begin, size_t end) {
     const TileScope scope;
     alignas(64) float c[2][kBlockTiles * kTileRows * kColumns];
-    const auto store_piece = [&](size_t block, size_t piece) {
-      const Place p = place(block);
+    const auto store_piece = [&](const Place& p, float* from, size_t piece) {
       const size_t first = p.rows * piece / kPieces, count = p.rows * (piece + 1) / kPieces - first;
       if (count == 0) return;
-      float* from = c[block % 2] + first * kColumns;
-      store({p.m0 + first, count, p.n0, p.columns, from, kColumns});
+      store({p.m0 + first, count, p.n0, p.columns, from + first * kColumns, kColumns});
     };
+    Place last = {};
     for (size_t i = begin; i < end; ++i) {
       const Place p = place(i);
-      const uint32_t* next = p.panel + (i / blocks + 1 < panels ? pairs * kColumns : 0);
-      InTiles(p.a, lda, p.rows, p.panel, pairs, bias.From(p.n0), c[i % 2],
-              {next, i % blocks, blocks}, [&](size_t piece) {
-                if (i != begin) store_piece(i - 1, piece);
+      const uint32_t* next = p.packed + (p.panel + group < panels ? group * pairs * kColumns : 0);
+      InTiles(p.a, lda, p.rows, p.packed, pairs, bias.From(p.n0), c[i % 2],
+              {next, p.block, blocks, rows_stay}, [&](size_t piece) {
+                if (i != begin) store_piece(last, c[(i - 1) % 2], piece);
               });
+      last = p;
     }
-    for (size_t piece = 0; piece < kPieces; ++piece) store_piece(end - 1, piece);
+    for (size_t piece = 0; piece < kPieces; ++piece) store_piece(last, c[(end - 1) % 2], piece);
   };
   threads.For(
       panels * blocks, std::max<size_t>(1, kWorthwhile / work),

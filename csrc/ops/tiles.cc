@@ -92,8 +92,16 @@ void PackAny(const NarrowMatrix& b, size_t depth, size_t columns, uint16_t* to) 
 // What the compiler knows of memory has to be true before tiles are read and after they are stored.
 inline void MemoryBarrier() { asm volatile("" ::: "memory"); }
 
+// The instructions take a tile's number as a constant.
+#define QNNRT_LOAD_B(tile, from, stride)    \
+  if constexpr (kPasses) {                  \
+    _tile_stream_loadd(tile, from, stride); \
+  } else {                                  \
+    _tile_loadd(tile, from, stride);        \
+  }
+
 // Two tiles of columns, or one, of as many rows.
-template <int kRowTiles, int kColumnTiles>
+template <int kRowTiles, int kColumnTiles, bool kPasses>
 QNNRT_AMX void Block(const TileProduct& p, const uint16_t* b, float* c) {
   const size_t lda = p.lda * sizeof(uint16_t), ldc = p.ldc * sizeof(float);
   const size_t pairs = p.ldb != 0 ? p.ldb : 2 * kTileColumns, ldb = pairs * sizeof(uint16_t);
@@ -124,14 +132,14 @@ QNNRT_AMX void Block(const TileProduct& p, const uint16_t* b, float* c) {
   size_t piece = 0;
   for (size_t k = 0; k < p.depth_tiles; ++k, a += kTileDepth, b += kTileDepth / 2 * pairs) {
     _tile_loadd(4, a, lda);
-    _tile_loadd(6, b, ldb);
+    QNNRT_LOAD_B(6, b, ldb);
     _tile_dpbf16ps(0, 4, 6);
     if constexpr (kRowTiles > 1) {
       _tile_loadd(5, a + kTileRows * p.lda, lda);
       _tile_dpbf16ps(2, 5, 6);
     }
     if constexpr (kColumnTiles > 1) {
-      _tile_loadd(7, b + next, ldb);
+      QNNRT_LOAD_B(7, b + next, ldb);
       _tile_dpbf16ps(1, 4, 7);
       if constexpr (kRowTiles > 1) _tile_dpbf16ps(3, 5, 7);
     }
@@ -146,14 +154,14 @@ QNNRT_AMX void Block(const TileProduct& p, const uint16_t* b, float* c) {
   }
 }
 
-template <int kRowTiles>
+template <int kRowTiles, bool kPasses>
 void Multiply(const TileProduct& p) {
   const size_t panel = p.ldb != 0 ? 2 * kTileColumns : p.depth_tiles * kTileElements;
   size_t j = 0;
   for (; j + 2 <= p.column_tiles; j += 2) {
-    Block<kRowTiles, 2>(p, p.b + j * panel, p.c + j * kTileColumns);
+    Block<kRowTiles, 2, kPasses>(p, p.b + j * panel, p.c + j * kTileColumns);
   }
-  if (j < p.column_tiles) Block<kRowTiles, 1>(p, p.b + j * panel, p.c + j * kTileColumns);
+  if (j < p.column_tiles) Block<kRowTiles, 1, kPasses>(p, p.b + j * panel, p.c + j * kTileColumns);
 }
 
 template <int kRowTiles>
@@ -269,7 +277,11 @@ void PackTiles(const NarrowMatrix& b, size_t depth, size_t columns, size_t depth
 
 void MultiplyTiles(const TileProduct& p) {
   MemoryBarrier();
-  p.row_tiles > 1 ? Multiply<2>(p) : Multiply<1>(p);
+  if (p.b_passes) {
+    p.row_tiles > 1 ? Multiply<2, true>(p) : Multiply<1, true>(p);
+  } else {
+    p.row_tiles > 1 ? Multiply<2, false>(p) : Multiply<1, false>(p);
+  }
   MemoryBarrier();
 }
 

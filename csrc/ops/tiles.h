@@ -65,6 +65,8 @@ struct TileProduct {
   // depth.
   const void* ahead = nullptr;
   size_t ahead_lines = 0;
+  // B comes by once before A is read again: it leaves A its place in the first cache.
+  bool b_passes = false;
   bool accumulate = false;      // add to what C holds
   const float* bias = nullptr;  // else what the sums begin with, a value for each column; null: 0
   // Called with 0, 1, ... while tiles are multiplied, `pieces` times, at most depth_tiles: what is

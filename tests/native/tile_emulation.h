@@ -50,12 +50,14 @@ inline void Multiply(int to, int a, int b) {
 
 #undef _tile_zero
 #undef _tile_loadd
+#undef _tile_stream_loadd
 #undef _tile_stored
 #undef _tile_dpbf16ps
 #undef _tile_loadconfig
 #undef _tile_release
 #define _tile_zero(t) (emulated::tiles[t] = {})
 #define _tile_loadd(t, from, stride) emulated::Load(t, from, stride)
+#define _tile_stream_loadd(t, from, stride) emulated::Load(t, from, stride)
 #define _tile_stored(t, to, stride) emulated::Store(t, to, stride)
 #define _tile_dpbf16ps(to, a, b) emulated::Multiply(to, a, b)
 #define _tile_loadconfig(config) static_cast<void>(config)

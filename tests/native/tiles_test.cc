@@ -62,7 +62,7 @@ TEST(ColumnsBesideEachOtherAndOneBehindTheOther) {
         p.column_tiles = column_tiles;
         p.depth_tiles = kDepth / kTileDepth;
         MultiplyTiles(p);
-        p.accumulate = true;  // twice the product then
+        p.accumulate = p.b_passes = true;  // twice the product then
         MultiplyTiles(p);
         std::vector<float> biased(c.size(), 1.0f);
         p.c = biased.data();

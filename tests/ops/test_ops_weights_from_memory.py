@@ -81,7 +81,8 @@ def test_it_is_the_sum_of_products(
     assert (np.abs(got - wanted) <= room).all()
 
 
-#: Rows of registers and of matrix tiles, whole and with some left over; as many of depth, and odd.
+#: Rows of registers and of matrix tiles, whole and with some left over; as many of depth, and odd;
+#: columns that go by blocks of rows in groups, the last one smaller.
 CHUNKS = [
     (2, 1500),
     (3, 1500),
@@ -91,6 +92,7 @@ CHUNKS = [
     (17, 1030),
     (47, 1030),
     (64, 577),
+    (70, 384),
     (128, 1040),
 ]
 
