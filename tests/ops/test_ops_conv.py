@@ -321,3 +321,24 @@ def test_a_depthwise_window_may_hang_over_on_every_side(
                 close(got, right)
             else:
                 np.testing.assert_allclose(got.astype(np.float32), right, rtol=2**-7, atol=1e-4)
+
+
+@pytest.mark.parametrize("then", ["", "Relu", "HardSwish", "Tanh"])
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_threads_share_the_channels_of_a_large_window_over_few_lines(dtype: Any, then: str) -> None:
+    """Results are those of one thread, to the last bit."""
+    r = np.random.default_rng(7)
+    x, w, bias = (
+        r.standard_normal(shape).astype(dtype)
+        for shape in ((1, 7, 7, 1184), (5, 5, 1, 1184), (1184,))
+    )
+    params = {"stride": u32(1, 1), "pad_amount": pairs((2, 2), (2, 2))}
+    one, *others = (
+        run_op(
+            "DepthWiseConv2d", [x, w, bias], [x.shape], params, static=(1, 2), threads=threads,
+            then=[(then, {})] if then else [],
+        )[0]
+        for threads in (1, 2, 3, 8)
+    )  # fmt: skip
+    for got in others:
+        assert got.tobytes() == one.tobytes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -120,3 +121,32 @@ def test_a_bad_pool_is_refused_with_the_rule_it_breaks() -> None:
         with pytest.raises(QnnError) as error:
             run_op("PoolMax2d", [x], [shape], params)
         assert word in str(error.value)
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("channels", [1, 5, 8, 16, 27, 40, 64, 72, 128, 200, 300])
+def test_the_greatest_of_a_window_is_exact_for_any_number_of_channels(
+    channels: int, kernels: str
+) -> None:
+    """Of windows that hang over or are all of the least number, on one thread and several."""
+    r = np.random.default_rng(channels)
+    x = r.standard_normal((1, 19, 23, channels), np.float32).astype(ml_dtypes.bfloat16)
+    x[0, :7, :9] = -np.inf if kernels == "portable" else -3e38  # oneDNN's least is no infinity
+    for side, stride in ((3, 2), (3, 1), (2, 2), (5, 3)):
+        before = side // 2
+        params = {
+            "filter_size": u32(side, side), "stride": u32(stride, stride),
+            "pad_amount": pairs((before, before), (before, before)),
+        }  # fmt: skip
+        wide = x.astype(np.float32)
+        padded = np.pad(
+            wide, ((0, 0), (before, before), (before, before), (0, 0)), constant_values=-np.inf
+        )
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (side, side), (1, 2))
+        expected = windows[:, ::stride, ::stride].max((-2, -1))
+        for given in (wide, x):
+            for threads in (1, 2, 3):
+                (got,) = run_op(
+                    "PoolMax2d", [given], [expected.shape], params, kernels=kernels, threads=threads
+                )
+                np.testing.assert_array_equal(got.astype(np.float32), expected)

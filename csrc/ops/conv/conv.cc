@@ -1,9 +1,11 @@
 // Conv1d to Conv3d, DepthWiseConv1d and 2d, TransposeConv2d and 3d: definitions.
 #include "ops/conv/conv.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "ops/rules.h"
+#include "ops/stored_floats.h"
 #include "support/checked.h"
 
 namespace qnnrt {
@@ -206,6 +208,17 @@ const float* PackedConv::Packed(const ExecArgs& args) const {
 const float* PackedConv::BiasOf(const ExecArgs& args, size_t group) const {
   if (!has_bias_) return nullptr;
   return static_cast<const float*>(args.in[2]) + group * static_cast<size_t>(g_.cout_per_group());
+}
+
+Result<SharedBytes> PackAsFloats(const Tensor& weights, const KernelOptions& options,
+                                 const std::string& layout) {
+  const uint64_t count = weights.elements();
+  return PackWeights(options, 1, count * sizeof(float), layout, [&](void* to) {
+    float* const floats = static_cast<float*>(to);
+    const float* const lie = StoredFloats(weights).Read(weights.data->data(), 0, count, floats);
+    if (lie != floats) std::copy_n(lie, count, floats);
+    return Status::Ok();
+  });
 }
 
 bool MultipliesBrains(const Node& node) {

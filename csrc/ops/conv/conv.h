@@ -62,6 +62,11 @@ class PackedConv : public Kernel {
   std::shared_ptr<AlignedBytes> zeros_;
 };
 
+// Static weights as FLOAT_32, in the order in which they come.
+Result<SharedBytes> PackAsFloats(const Tensor& weights, const KernelOptions& options,
+                                 const std::string& layout);
+constexpr const char* kWidened = "as FLOAT_32";  // the layout of what was narrower
+
 Result<KernelPtr> MakeConv(const Node& node, const KernelOptions& options);
 // Depthwise, or static weights in groups of few channels that vectors take.
 bool TakesByChannel(const Node& node, const ConvGeometry& geometry);
@@ -71,8 +76,7 @@ bool MultipliesBrains(const Node& node);
 bool TakesBrainWindow(const Node& node, const ConvGeometry& geometry);
 Result<KernelPtr> MakeByChannel(const Node& node, const ConvGeometry& geometry,
                                 const KernelOptions& options);
-// Depthwise with AVX-512, by 3, 5 or 7 columns in BFLOAT_16 with static weights, by 5 or 7 in
-// FLOAT_32: where it is faster than oneDNN's.
+// Depthwise with AVX-512, by 3, 5 or 7 columns, in FLOAT_32, or in BFLOAT_16 with static weights.
 bool TakesWindow(const Node& node, const ConvGeometry& geometry);
 Result<KernelPtr> MakeWindow(const Node& node, const ConvGeometry& geometry,
                              const KernelOptions& options);

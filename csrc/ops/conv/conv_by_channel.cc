@@ -108,12 +108,7 @@ class ConvByChannel final : public Kernel {
           PackWeights(options, 1, GroupsFloats(rows, cout) * sizeof(float), layout, pack));
       return Status::Ok();
     }
-    const auto widen = [&](void* to) {
-      stored.Read(weights.data->data(), 0, weights.elements(), static_cast<float*>(to));
-      return Status::Ok();
-    };
-    QNNRT_ASSIGN_OR_RETURN(weights_, PackWeights(options, 1, weights.elements() * sizeof(float),
-                                                 "as FLOAT_32", widen));
+    QNNRT_ASSIGN_OR_RETURN(weights_, PackAsFloats(weights, options, kWidened));
     return Status::Ok();
   }
 

@@ -25,7 +25,7 @@ constexpr int64_t kWindowGrain = 64 * 1024;  // products worth a thread
 constexpr size_t kStripBytes = 32 * 1024;    // of the output, which a second pass finds in a cache
 constexpr int kPixels = 7, kLines = 2;       // of a tile
 
-// Some lines of an image: pointers are at its first channel.
+// Some lines of an image, or some channels of them: pointers are at its first channel.
 struct WindowStrip {
   const void* in;  // the image
   void* out;       // line `begin`
@@ -33,7 +33,8 @@ struct WindowStrip {
   int64_t channels;                   // from pixel to pixel, and from tap to tap
   int64_t in_lines, columns, pixels;  // of the input; of a line of the output
   int64_t window_lines, stride, top, left;
-  int64_t begin, end;
+  int64_t begin, end;                  // lines
+  int64_t first_channel, channel_end;  // kLanes or more
   float low, high;
   bool hard_swish;  // behind the limits
 };
@@ -170,8 +171,8 @@ QNNRT_WINDOW QNNRT_INLINE void WindowTile(const WindowStrip& s, int64_t y, int64
 template <int kWidth, int kStride, int kTall, typename In, typename Out>
 QNNRT_WINDOW QNNRT_INLINE void WindowLines(const WindowStrip& s, int64_t y) {
   for (int64_t x = 0; x < s.pixels; x += kPixels) {
-    for (int64_t i = 0; i < s.channels; i += kLanes) {
-      const int64_t channel = std::min(i, s.channels - kLanes);  // the last ones may overlap
+    for (int64_t i = s.first_channel; i < s.channel_end; i += kLanes) {
+      const int64_t channel = std::min(i, s.channel_end - kLanes);  // the last ones may overlap
       if (x + kPixels <= s.pixels) {
         WindowTile<kWidth, kStride, kTall, true, In, Out>(s, y, x, channel);
       } else {
@@ -220,22 +221,12 @@ class ConvWindow final : public Kernel {
     std::unique_ptr<ConvWindow> kernel(new ConvWindow(node, g));
     const Tensor& weights = *node.inputs[1];
     if (weights.is_static()) {
-      const StoredFloats stored(weights);
-      const uint64_t count = weights.elements();
-      const auto widen = [&](void* to) {
-        float* const floats = static_cast<float*>(to);
-        const float* const lie = stored.Read(weights.data->data(), 0, count, floats);
-        if (lie != floats) std::copy_n(lie, count, floats);
-        return Status::Ok();
-      };
-      const std::string layout = stored.narrow() ? "as FLOAT_32" : WeightLayout(weights, g);
-      QNNRT_ASSIGN_OR_RETURN(kernel->weights_,
-                             PackWeights(options, 1, count * sizeof(float), layout, widen));
+      const bool narrow = StoredFloats(weights).narrow();
+      const std::string layout = narrow ? kWidened : WeightLayout(weights, g);
+      QNNRT_ASSIGN_OR_RETURN(kernel->weights_, PackAsFloats(weights, options, layout));
     }
     QNNRT_RETURN_IF_ERROR(kernel->KeepBias(node));
-    const int64_t work = kernel->Lines() * g.out[2] * g.cout * g.taps();
-    const int64_t most = std::min<int64_t>(options.threads, kernel->Lines());
-    kernel->rooms_ = static_cast<size_t>(std::clamp<int64_t>(work / kWindowGrain, 1, most));
+    kernel->PlanRooms(options.threads);
     return KernelPtr(std::move(kernel));
   }
 
@@ -243,8 +234,8 @@ class ConvWindow final : public Kernel {
     const int64_t rooms = static_cast<int64_t>(rooms_);
     args.threads.For(rooms_, 1, [&](size_t begin, size_t end) {
       for (int64_t room = static_cast<int64_t>(begin); room < static_cast<int64_t>(end); ++room)
-        RunLines(args, Lines() * room / rooms, Lines() * (room + 1) / rooms,
-                 static_cast<float*>(args.scratch) + static_cast<size_t>(room) * RoomFloats());
+        RunPart(args, PartOf(room, rooms),
+                static_cast<float*>(args.scratch) + static_cast<size_t>(room) * RoomFloats());
     });
     return Status::Ok();
   }
@@ -309,7 +300,32 @@ class ConvWindow final : public Kernel {
     return ScratchRoom(floats * sizeof(float)) / sizeof(float);
   }
 
-  void RunLines(const ExecArgs& args, int64_t from, int64_t to, float* buffer) const {
+  // Lines as long as each thread has some: what it reads of a line, and what reads its result, is
+  // mostly its own, too. Of a few lines one thread has a third more than the other, which in large
+  // windows outweighs that.
+  void PlanRooms(int threads) {
+    constexpr int64_t kFewLines = 4, kLargeWindow = 25, kManyProducts = 6 * kWindowGrain;
+    const int64_t work = Lines() * g_.out[2] * g_.cout * g_.taps();
+    const int64_t rooms = std::clamp<int64_t>(work / kWindowGrain, 1, threads);
+    by_channel_ = rooms > 1 && Lines() < rooms * kFewLines && g_.taps() >= kLargeWindow &&
+                  work >= rooms * kManyProducts && g_.cout % ChannelUnit() == 0 &&
+                  g_.cout / ChannelUnit() >= rooms;
+    rooms_ = static_cast<size_t>(by_channel_ ? rooms : std::min(rooms, Lines()));
+  }
+
+  // Channels that fill lines of a cache, so that no two threads write to the same one.
+  int64_t ChannelUnit() const { return in_.narrow() ? 2 * kLanes : kLanes; }
+
+  struct Part {
+    int64_t line, line_end, channel, channel_end;
+  };
+  Part PartOf(int64_t i, int64_t count) const {
+    if (!by_channel_) return {Lines() * i / count, Lines() * (i + 1) / count, 0, g_.cout};
+    const int64_t unit = ChannelUnit(), units = g_.cout / unit;
+    return {0, Lines(), units * i / count * unit, units * (i + 1) / count * unit};
+  }
+
+  void RunPart(const ExecArgs& args, const Part& part, float* buffer) const {
     const size_t channels = static_cast<size_t>(g_.cout);
     const size_t in_size = in_.narrow() ? sizeof(uint16_t) : sizeof(float);
     const size_t out_size = out_.narrow() && clamps_ ? sizeof(uint16_t) : sizeof(float);
@@ -317,9 +333,9 @@ class ConvWindow final : public Kernel {
         static_cast<const float*>(weights_ ? weights_->data() : args.in[1]);
     const float* const bias = static_cast<const float*>(bias_ ? bias_->data() : args.in[2]);
     const Limits limits = clamps_.value_or(Limits{-INFINITY, INFINITY});
-    for (int64_t line = from; line < to;) {
+    for (int64_t line = part.line; line < part.line_end;) {
       const int64_t image = line / g_.out[1], y = line % g_.out[1];
-      const int64_t count = std::min({StripLines(), g_.out[1] - y, to - line});
+      const int64_t count = std::min({StripLines(), g_.out[1] - y, part.line_end - line});
       const char* in = static_cast<const char*>(args.in[0]) +
                        static_cast<size_t>(image * g_.in[1] * g_.in[2]) * channels * in_size;
       const size_t at = static_cast<size_t>(line) * LineFloats();
@@ -327,14 +343,23 @@ class ConvWindow final : public Kernel {
       char* out = out_.narrow() && !clamps_ ? reinterpret_cast<char*>(buffer)
                                             : static_cast<char*>(args.out[0]) + at * out_size;
       strip_({in, out, weights, bias, g_.cout, g_.in[1], g_.in[2], g_.out[2], g_.kernel[1],
-              g_.stride[1], g_.pad_before[1], g_.pad_before[2], y, y + count, limits.low,
-              limits.high, hard_swish_});
-      if (!clamps_) {
-        float* const wide = reinterpret_cast<float*>(out);
-        post_ops_.Apply(args, wide, at, floats);
-        out_.Store(wide, args.out[0], at, floats);
-      }
+              g_.stride[1], g_.pad_before[1], g_.pad_before[2], y, y + count, part.channel,
+              part.channel_end, limits.low, limits.high, hard_swish_});
+      if (!clamps_) Finish(args, part, reinterpret_cast<float*>(out), at, floats);
       line += count;
+    }
+  }
+
+  // Applies the post ops to the part's channels of what was computed, and stores them.
+  void Finish(const ExecArgs& args, const Part& part, float* values, size_t at,
+              size_t floats) const {
+    const size_t step = static_cast<size_t>(g_.cout);
+    const size_t first = static_cast<size_t>(part.channel);
+    const size_t count = static_cast<size_t>(part.channel_end) - first;
+    const size_t run = count == step ? floats : count;  // that lies in one piece
+    for (size_t i = first; i < floats; i += count == step ? floats : step) {
+      post_ops_.Apply(args, values + i, at + i, run);
+      out_.Store(values + i, args.out[0], at + i, run);
     }
   }
 
@@ -345,6 +370,7 @@ class ConvWindow final : public Kernel {
   const std::optional<Limits> clamps_;  // and nothing else, or hard_swish_, follows
   const WindowFn strip_;
   size_t rooms_ = 1;                    // parts of the output that are worked on at once
+  bool by_channel_ = false;             // what they are parts of: lines, or channels
   SharedBytes weights_;                 // of FLOAT_32; null: the node's
   std::shared_ptr<AlignedBytes> bias_;  // of FLOAT_32, where the node's is not, or zeros
 };

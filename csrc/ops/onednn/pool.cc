@@ -21,7 +21,7 @@ Result<KernelPtr> MakePool(const Node& node, const KernelOptions& options) {
   if (type == dnnl_data_type_undef) return KernelPtr();
 
   QNNRT_ASSIGN_OR_RETURN(const PoolGeometry geometry, ReadPool(node));
-  if (IsImageMean(node, geometry)) return KernelPtr();
+  if (IsImageMean(node, geometry) || TakesMaxPool(node)) return KernelPtr();
 
   const size_t spatial = in.shape.size() - 2;
   const Dims filter = node.Ints("filter_size");

@@ -2,13 +2,8 @@
 #include "ops/pool/pool.h"
 
 #include <algorithm>
-#include <cstring>
-#include <limits>
-#include <type_traits>
 
-#include "ir/visit.h"
 #include "ops/fixed/kernels.h"
-#include "ops/isa.h"
 #include "ops/rules.h"
 #include "ops/simd.h"
 #include "ops/stored_floats.h"
@@ -70,6 +65,12 @@ PoolSpan SpanOf(const PoolGeometry& g, size_t dim, int64_t index) {
   return span;
 }
 
+size_t LinesWorthAThread(const PoolGeometry& g) {
+  double work = static_cast<double>(g.out[2] * g.channels);  // a window may be mostly padding
+  for (size_t i = 0; i < 3; ++i) work *= static_cast<double>(std::min(g.kernel[i], g.in[i]));
+  return static_cast<size_t>(std::max(1.0, 64 * 1024 / std::max(1.0, work)));
+}
+
 namespace {
 
 Status Infer(const Node& node, std::vector<Shape>* outputs) {
@@ -81,69 +82,15 @@ Status Infer(const Node& node, std::vector<Shape>* outputs) {
   return Status::Ok();
 }
 
-template <typename T>
-T Lowest() {
-  if constexpr (std::is_same_v<T, float>) return -std::numeric_limits<float>::infinity();
-  return std::numeric_limits<T>::lowest();
-}
-
-// The greatest of each channel over a window, a block of channels in one pass. Loops over less than
-// a block do not become vector code: what is left is taken 16 bytes at a time, the last ones again.
-template <typename T>
-struct MaxWindow {
-  static constexpr size_t kBlock = 64 / sizeof(T), kShort = 16 / sizeof(T);
-  static QNNRT_INLINE void Run(const T* in, const PoolWindow& window, size_t channels, T* out) {
-    size_t c = 0;
-    for (; c + kBlock <= channels; c += kBlock) Block(in + c, window, kBlock, out + c);
-    for (; c + kShort <= channels; c += kShort) Short(in + c, window, out + c);
-    if (c == channels) return;
-    if (c == 0) return Block(in, window, channels, out);
-    Short(in + channels - kShort, window, out + channels - kShort);
-  }
-  static QNNRT_INLINE void Short(const T* in, const PoolWindow& w, T* out) {
-    typedef T Vector __attribute__((vector_size(16)));
-    Vector best, v;
-    for (size_t k = 0; k < kShort; ++k) best[k] = Lowest<T>();
-    for (size_t z = 0; z < w.planes; ++z) {
-      for (size_t y = 0; y < w.rows; ++y) {
-        const T* x = in + z * w.plane_stride + y * w.row_stride;
-        for (size_t i = 0; i < w.columns; ++i, x += w.column_stride) {
-          std::memcpy(&v, x, sizeof(v));
-          best = v > best ? v : best;
-        }
-      }
-    }
-    std::memcpy(out, &best, sizeof(best));
-  }
-  static QNNRT_INLINE void Block(const T* in, const PoolWindow& w, size_t n, T* out) {
-    T best[kBlock];
-    for (size_t k = 0; k < n; ++k) best[k] = Lowest<T>();
-    for (size_t z = 0; z < w.planes; ++z) {
-      for (size_t y = 0; y < w.rows; ++y) {
-        const T* x = in + z * w.plane_stride + y * w.row_stride;
-        for (size_t i = 0; i < w.columns; ++i, x += w.column_stride) {
-          for (size_t k = 0; k < n; ++k) best[k] = x[k] > best[k] ? x[k] : best[k];
-        }
-      }
-    }
-    for (size_t k = 0; k < n; ++k) out[k] = best[k];
-  }
-};
-
-template <typename T, PoolKind kKind>
-class Pool final : public Kernel {
+class AveragePool final : public Kernel {
  public:
-  explicit Pool(const PoolGeometry& g) : g_(g) {}
-  static constexpr bool kByWindow = kKind == PoolKind::kMax && sizeof(T) <= 2;
+  explicit AveragePool(const PoolGeometry& g) : g_(g) {}
 
   Status Run(const ExecArgs& args) override {
-    const T* in = static_cast<const T*>(args.in[0]);
-    T* out = static_cast<T*>(args.out[0]);
-    const int64_t lines = g_.batch * g_.out[0] * g_.out[1];
-    double work = static_cast<double>(g_.out[2] * g_.channels);  // a window may be mostly padding
-    for (size_t i = 0; i < 3; ++i) work *= static_cast<double>(std::min(g_.kernel[i], g_.in[i]));
-    const size_t grain = static_cast<size_t>(std::max(1.0, 64 * 1024 / std::max(1.0, work)));
-    args.threads.For(static_cast<size_t>(lines), grain, [&](size_t begin, size_t end) {
+    const float* in = static_cast<const float*>(args.in[0]);
+    float* out = static_cast<float*>(args.out[0]);
+    const size_t lines = static_cast<size_t>(g_.batch * g_.out[0] * g_.out[1]);
+    args.threads.For(lines, LinesWorthAThread(g_), [&](size_t begin, size_t end) {
       for (int64_t line = static_cast<int64_t>(begin); line < static_cast<int64_t>(end); ++line) {
         const int64_t n = line / (g_.out[0] * g_.out[1]);
         const PoolSpan d = SpanOf(g_, 0, line / g_.out[1] % g_.out[0]);
@@ -158,25 +105,21 @@ class Pool final : public Kernel {
   }
 
  private:
-  void Window(const T* in, const PoolSpan& d, const PoolSpan& h, const PoolSpan& w, T* out) const {
+  void Window(const float* in, const PoolSpan& d, const PoolSpan& h, const PoolSpan& w,
+              float* out) const {
     const size_t channels = static_cast<size_t>(g_.channels);
-    if constexpr (kByWindow) {
-      return max_(in + WindowStart(g_, d, h, w), WindowOf(g_, d, h, w), channels, out);
-    }
-    std::fill_n(out, channels, kKind == PoolKind::kMax ? Lowest<T>() : T{0});
+    std::fill_n(out, channels, 0.0f);
     for (int64_t z = d.begin; z < d.end; ++z) {
       for (int64_t y = h.begin; y < h.end; ++y) {
         for (int64_t x = w.begin; x < w.end; ++x) {
-          Take(out, in + ((z * g_.in[1] + y) * g_.in[2] + x) * g_.channels, channels);
+          Simd().add(out, in + ((z * g_.in[1] + y) * g_.in[2] + x) * g_.channels, channels);
         }
       }
     }
-    if constexpr (kKind != PoolKind::kMax) {
-      const double count = g_.count_pads ? Product(d.padded, h.padded, w.padded)
-                                         : Product(d.size(), h.size(), w.size());
-      if (count == 0) return;
-      Simd().scale(out, out, 1.0f / static_cast<float>(count), channels);
-    }
+    const double count = g_.count_pads ? Product(d.padded, h.padded, w.padded)
+                                       : Product(d.size(), h.size(), w.size());
+    if (count == 0) return;
+    Simd().scale(out, out, 1.0f / static_cast<float>(count), channels);
   }
 
   // Of three lengths, each below 2^31.
@@ -184,41 +127,16 @@ class Pool final : public Kernel {
     return static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(c);
   }
 
-  static void Take(T* out, const T* in, size_t channels) {
-    if constexpr (kKind == PoolKind::kAverage) {
-      Simd().add(out, in, channels);
-    } else if constexpr (std::is_same_v<T, float>) {
-      Simd().max(out, in, channels);
-    } else {
-      for (size_t c = 0; c < channels; ++c) out[c] = std::max(out[c], in[c]);
-    }
-  }
-
-  static auto PickMax() {
-    if constexpr (kByWindow) {
-      return PickIsa<MaxWindow<T>>();
-    } else {
-      return nullptr;
-    }
-  }
-
   const PoolGeometry g_;
-  const decltype(PickMax()) max_ = PickMax();
 };
 
-Result<KernelPtr> MakePool(const Node& node, const KernelOptions& options) {
+Result<KernelPtr> MakeAveragePool(const Node& node, const KernelOptions& options) {
   QNNRT_ASSIGN_OR_RETURN(const PoolGeometry g, ReadPool(node));
   if (IsImageMean(node, g)) return MakeImageMean(node, g);
-  if (node.type.compare(0, 7, "PoolAvg") == 0) {
-    if (StoredFloats(*node.inputs[0]).narrow() || StoredFloats(*node.outputs[0]).narrow()) {
-      return MakeViaFloat(*FindOp(node.type), node, options);
-    }
-    return KernelPtr(new Pool<float, PoolKind::kAverage>(g));
+  if (StoredFloats(*node.inputs[0]).narrow() || StoredFloats(*node.outputs[0]).narrow()) {
+    return MakeViaFloat(*FindOp(node.type), node, options);
   }
-  return VisitNumber(node.inputs[0]->dtype, [&g](auto t) {
-    using T = std::conditional_t<sizeof(t) == 8, float, decltype(t)>;  // none of the op's types
-    return KernelPtr(new Pool<T, PoolKind::kMax>(g));
-  });
+  return KernelPtr(new AveragePool(g));
 }
 
 OpDef Def(const char* type, int spatial, PoolKind kind) {
@@ -240,13 +158,12 @@ OpDef Def(const char* type, int spatial, PoolKind kind) {
     def.params.push_back({"count_pad_for_edges", ParamSpec::kBool, Default(false)});
   }
   def.infer = Infer;
-  def.portable = MakePool;
-  def.flags = OpDef::kLpai;
+  def.portable = kind == PoolKind::kMax ? MakeMaxPool : MakeAveragePool;
+  def.flags = OpDef::kLpai | OpDef::kNativeHalf;  // they say themselves what they convert
   if (kind == PoolKind::kMax) {
     def.flags |= OpDef::kMoves;
   } else {
     def.fixed = MakeFixedPoolAvg;
-    def.flags |= OpDef::kNativeHalf;  // it says itself what it converts
   }
   return def;
 }

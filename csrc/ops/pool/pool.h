@@ -51,6 +51,12 @@ inline size_t WindowStart(const PoolGeometry& g, const PoolSpan& d, const PoolSp
   return static_cast<size_t>(((d.begin * g.in[1] + h.begin) * g.in[2] + w.begin) * g.channels);
 }
 
+// Of the output, by what their windows see.
+size_t LinesWorthAThread(const PoolGeometry& g);
+
+// Whether ours of maxima is faster than oneDNN's.
+bool TakesMaxPool(const Node& node);
+Result<KernelPtr> MakeMaxPool(const Node& node, const KernelOptions& options);
 // An average of FLOAT_32 or BFLOAT_16 over one window that has the whole image in it.
 bool IsImageMean(const Node& node, const PoolGeometry& g);
 Result<KernelPtr> MakeImageMean(const Node& node, const PoolGeometry& g);
