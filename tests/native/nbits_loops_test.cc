@@ -46,6 +46,7 @@ struct Kind {
   int bits;
   size_t block, k, m;
   bool zeros, is_signed;
+  bool packed_zeros = false;
 };
 
 void Check(const Kind& t) {
@@ -68,7 +69,13 @@ void Check(const Kind& t) {
   const size_t stride = loops.RowBytes(t.k, blocks);
   const AtTheEnd<uint8_t> codes_at(codes);
   const AtTheEnd<float> scales_at(scales), x_at(x), bias_at(bias);
-  const AtTheEnd<int8_t> zeros_at(zeros);
+  std::vector<int8_t> packed(kRows * PackedZeroBytes(blocks));
+  for (size_t i = 0; i < zeros.size(); ++i) {
+    const PackedZero at(i % blocks);
+    int8_t& byte = packed[i / blocks * PackedZeroBytes(blocks) + at.byte];
+    byte = static_cast<int8_t>(byte | (zeros[i] + 8) << at.shift);
+  }
+  const AtTheEnd<int8_t> zeros_at(t.packed_zeros ? packed : zeros);
   const AtTheEnd<float> c(std::vector<float>(t.m * kRows, NAN));
   char* const arranged = static_cast<char*>(std::aligned_alloc(64, (t.m * stride + 63) / 64 * 64));
   // What the loops do not write there is no number.
@@ -83,7 +90,8 @@ void Check(const Kind& t) {
                t.zeros ? zeros_at.get() : nullptr,
                t.k,
                t.block,
-               blocks};
+               blocks,
+               t.packed_zeros};
   p.n = kRows;
   p.x = arranged;
   p.m = t.m;
@@ -118,8 +126,9 @@ void Check(const Kind& t) {
   }
   std::free(arranged);
   if (worst > 2e-6)
-    std::fprintf(stderr, "%d bits, blocks of %zu, %zu elements, %zu rows of x, zeros %d: %g\n",
-                 t.bits, t.block, t.k, t.m, t.zeros, worst);
+    std::fprintf(stderr,
+                 "%d bits, blocks of %zu, %zu elements, %zu rows of x, zeros %d, packed %d: %g\n",
+                 t.bits, t.block, t.k, t.m, t.zeros, t.packed_zeros, worst);
   CHECK(worst <= 2e-6);
 }
 
@@ -137,6 +146,10 @@ void CheckAll() {
         Check({bits, block, k, 1, k % 2 == 0, k % 3 == 0});
         Check({bits, block, k, 1, k % 2 != 0, k % 3 != 0});
         Check({bits, block, k, 3, k % 2 == 0, k % 3 != 0});
+        if (bits == 4) {
+          Check({bits, block, k, 1, true, k % 3 == 0, true});
+          Check({bits, block, k, 3, true, k % 3 != 0, true});
+        }
       }
     }
   }

@@ -66,6 +66,7 @@ CASES = {
     "very many rows": Product((2, 65, 700), 61, axis=True, signed=True, bias=True),
     "many rows, blocks of 16": Product((13, 208), 45, block=16, zeros=True, packed=True),
     "many rows, a ragged depth": Product((10, 301), 77, signed=True, packed=True, threads=1),
+    "many rows, 40 blocks of 16": Product((70, 640), 45, block=16, zeros=True, packed=True),
     "many rows, blocks of 64": Product((12, 256), 64, block=64, zeros=True),
     "bytes": Product((1, 256), 64, bits=8, block=32, zeros=True),
     "bytes, signed": Product((4, 333), 65, bits=8, signed=True, bias=True),
@@ -272,14 +273,16 @@ def test_what_is_no_number_stays_none_in_bytes() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_weights_take_what_their_bits_take(name: str) -> None:
-    """And a float for each block, a byte where its zero point is its own."""
+    """And a float for each block, where its zero point is its own a byte, or, of 4 bits, 8 for 16
+    blocks if that is less."""
     p = CASES[name]
     _, plan = run(name, "auto")
     given = p.k if p.block is None else p.block
     block = 32 if given == 96 else given
-    blocks = p.n * (1 if p.block is None else p.k // block)
+    each = 1 if p.block is None else p.k // block
+    blocks = p.n * each
     rows = p.n * ((p.k * p.bits + 7) // 8)
-    zeros = blocks if p.zeros else 0
+    zeros = p.n * min(each, -(-each // 16) * 8 if p.bits == 4 else each) if p.zeros else 0
     assert plan["weight_bytes"] == rows + 4 * blocks + zeros + 4 * p.n * p.bias
 
 
@@ -312,7 +315,7 @@ def test_graphs_of_a_context_have_them_once() -> None:
             graph.add_node("node", "FullyConnected", [x, w], [y], {})
             graph.finalize()
             graphs.append(graph)
-        size = n * k // 2 + 5 * n * k // block
+        size = n * k // 2 + 4 * n * k // block + n * k // block // 2
         for graph in graphs:
             assert json.loads(graph.describe() or "")["weight_bytes"] == size
             assert backend.library.graph_weights(graph.handle) == (size, 0)

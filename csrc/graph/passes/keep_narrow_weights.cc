@@ -12,6 +12,7 @@
 #include "graph/passes/node_graph.h"
 #include "ops/encoding.h"
 #include "ops/matmul/nbits.h"
+#include "ops/matmul/nbits_loops.h"
 
 namespace qnnrt {
 namespace {
@@ -194,7 +195,7 @@ class Narrowing {
     auto scales = AlignedBytes::Make(m.n * blocks->count * sizeof(float));
     auto zeros = AlignedBytes::Make(m.n * blocks->count);
     if (scales == nullptr || zeros == nullptr) return NoMemory(t);
-    bool any = false;
+    bool any = false, narrow = true;
     for (size_t n = 0; n < m.n; ++n) {
       for (size_t b = 0; b < blocks->count; ++b) {
         const size_t row = n / blocks->given_n, column = b * blocks->size / blocks->given_k;
@@ -204,6 +205,7 @@ class Narrowing {
         static_cast<float*>(scales->data())[n * blocks->count + b] = q.scales[from];
         static_cast<int8_t*>(zeros->data())[n * blocks->count + b] = static_cast<int8_t>(zero);
         any = any || zero != 0;
+        narrow = narrow && zero >= -8 && zero < 8;
       }
     }
     std::shared_ptr<AlignedBytes> codes = Codes(m, bits);
@@ -216,9 +218,31 @@ class Narrowing {
     made.scales =
         graph->NewStatic(t.name + ".scales", QNN_DATATYPE_FLOAT_32, grid, std::move(scales));
     if (any) {
-      made.zeros = graph->NewStatic(t.name + ".zeros", QNN_DATATYPE_INT_8, grid, std::move(zeros));
+      const auto packed_bytes = static_cast<uint32_t>(PackedZeroBytes(blocks->count));
+      const bool pack = bits == 4 && narrow && packed_bytes < grid[1];
+      if (pack) zeros = Packed(static_cast<const int8_t*>(zeros->data()), m.n, blocks->count);
+      if (zeros == nullptr) return NoMemory(t);
+      made.zeros =
+          graph->NewStatic(t.name + ".zeros", pack ? QNN_DATATYPE_UINT_8 : QNN_DATATYPE_INT_8,
+                           {grid[0], pack ? packed_bytes : grid[1]}, std::move(zeros));
     }
     made.block = blocks->size;
+    return made;
+  }
+
+  // As NBitsWeights has zero points of 4 bits.
+  static std::shared_ptr<AlignedBytes> Packed(const int8_t* zeros, size_t rows, size_t blocks) {
+    const size_t row_bytes = PackedZeroBytes(blocks);
+    auto made = AlignedBytes::Make(rows * row_bytes);
+    if (made == nullptr) return nullptr;
+    auto* to = static_cast<uint8_t*>(made->data());
+    std::memset(to, 0, rows * row_bytes);
+    for (size_t n = 0; n < rows; ++n, to += row_bytes, zeros += blocks) {
+      for (size_t b = 0; b < blocks; ++b) {
+        const PackedZero at(b);
+        to[at.byte] |= static_cast<uint8_t>((zeros[b] + 8) << at.shift);
+      }
+    }
     return made;
   }
 

@@ -18,6 +18,7 @@ struct Matrix {
   size_t codes, scales, zeros, bias;
   size_t n;
   size_t first;  // of the tiles of all matrices: its first
+  bool packed_zeros;
   size_t tiles() const { return (n + kNBitsTile - 1) / kNBitsTile; }
 };
 
@@ -33,7 +34,8 @@ Result<std::vector<Matrix>> MatricesOf(const Node& node) {
   std::vector<Matrix> found;
   if (node.type == kMatMulNBits) {
     const auto given = [&](size_t i) { return node.HasInput(i) ? i : 0; };
-    found.push_back({kNBitsCodes, kNBitsScales, given(kNBitsZeros), given(kNBitsBias), 0, 0});
+    found.push_back(
+        {kNBitsCodes, kNBitsScales, given(kNBitsZeros), given(kNBitsBias), 0, 0, false});
     return found;
   }
   const size_t zeros = node.Bool("zeros") ? 1 : 0, bias = node.Bool("bias") ? 1 : 0;
@@ -41,7 +43,7 @@ Result<std::vector<Matrix>> MatricesOf(const Node& node) {
   if (node.inputs.size() != 1 + each * node.outputs.size())
     return Invalid("%zu inputs for %zu matrices", node.inputs.size(), node.outputs.size());
   for (size_t i = 1; i < node.inputs.size(); i += each)
-    found.push_back({i, i + 1, zeros * (i + 2), bias * (i + 2 + zeros), 0, 0});
+    found.push_back({i, i + 1, zeros * (i + 2), bias * (i + 2 + zeros), 0, 0, false});
   return found;
 }
 
@@ -50,9 +52,14 @@ Status Read(const Node& node, Matrix* matrix, const Geometry& g) {
   matrix->n = codes.shape[0];
   if (matrix->n == 0) return Invalid("an input without elements");
   const Shape grid = {codes.shape[0], static_cast<uint32_t>(g.blocks)};
+  const Tensor* zeros = matrix->zeros != 0 ? node.inputs[matrix->zeros] : nullptr;
+  matrix->packed_zeros = zeros != nullptr && zeros->dtype == QNN_DATATYPE_UINT_8;
+  if (matrix->packed_zeros && g.bits != 4) return Invalid("zero points of 4 bits for codes of 8");
+  Shape zeros_grid = grid;
+  if (matrix->packed_zeros) zeros_grid[1] = static_cast<uint32_t>(PackedZeroBytes(g.blocks));
   if (codes.shape != Shape{codes.shape[0], static_cast<uint32_t>(
                                                NBitsRowBytes(g.k, static_cast<size_t>(g.bits)))} ||
-      scales.shape != grid || (matrix->zeros != 0 && node.inputs[matrix->zeros]->shape != grid)) {
+      scales.shape != grid || (zeros != nullptr && zeros->shape != zeros_grid)) {
     return Invalid("codes %s and scales %s for rows of %zu in blocks of %zu",
                    ShapeText(codes.shape).c_str(), ShapeText(scales.shape).c_str(), g.k, g.block);
   }
@@ -167,6 +174,7 @@ class MatMulNBits final : public Kernel {
     w.k = g_.k;
     w.block = g_.block;
     w.blocks = g_.blocks;
+    w.packed_zeros = matrix.packed_zeros;
     return w;
   }
 
@@ -400,7 +408,7 @@ OpDef MatMulNBitsOp() {
   def.inputs = {{"in", types::kFloat, PortSpec::kOne, -1, 1, 8},
                 {"codes", types::kI8 | types::kU8, PortSpec::kOne, -1, 2, 2},
                 {"scales", types::kF32, PortSpec::kOne, -1, 2, 2},
-                {"zeros", types::kI8, PortSpec::kOptional, -1, 2, 2},
+                {"zeros", types::kI8 | types::kU8, PortSpec::kOptional, -1, 2, 2},
                 {"bias", types::kF32, PortSpec::kOptional, -1, 1, 1}};
   def.outputs = {{"out", types::kFloat, PortSpec::kOne, 0, 1, 8}};
   def.params = Params();

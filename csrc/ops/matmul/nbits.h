@@ -12,7 +12,8 @@ constexpr const char* kMatMulNBits = "MatMulNBits";
 
 // codes: [N, bytes of a row], INT_8 or UINT_8 for codes with or without a sign; of 4 bits two in a
 // byte, the first in its low half. Those without a sign count from their middle, 8 or 128, which is
-// the zero point where `zeros` (INT_8) are left out.
+// the zero point where `zeros` are left out: INT_8 [N, blocks], or, of 4 bits, UINT_8
+// [N, PackedZeroBytes(blocks)] (NBitsWeights).
 enum NBitsPort : size_t { kNBitsCodes = 1, kNBitsScales, kNBitsZeros, kNBitsBias };
 
 OpDef MatMulNBitsOp();

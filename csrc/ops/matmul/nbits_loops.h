@@ -11,6 +11,15 @@ namespace qnnrt {
 // points, which they subtract from each other, would not be finite with much larger ones.
 constexpr uint32_t kNBitsLargest = 0x71800000;
 
+// Where block b has its zero point of 4 bits (NBitsWeights).
+struct PackedZero {
+  explicit PackedZero(size_t b)
+      : byte(b / 16 * 8 + b % 2 * 4 + b % 16 / 4), shift(static_cast<int>(b / 2 % 2 * 4)) {}
+  size_t byte;
+  int shift;
+};
+constexpr size_t PackedZeroBytes(size_t blocks) { return (blocks + 15) / 16 * 8; }
+
 // Weights as they lie, row by row.
 struct NBitsWeights {
   const uint8_t* codes;
@@ -19,6 +28,19 @@ struct NBitsWeights {
   const float* scales;  // [n, blocks]
   const int8_t* zeros;  // as many, or null
   size_t k, block, blocks;
+  // Or zero points of 4 bits that count from -8, 16 in 8 bytes: those of even blocks in the lower
+  // half, of odd ones in the upper one. So a vector has the one of each lane at its right end when
+  // it has moved all lanes of some words by constants.
+  bool packed_zeros;
+
+  size_t zero_bytes() const { return packed_zeros ? PackedZeroBytes(blocks) : blocks; }  // of a row
+  int Zero(size_t row, size_t b) const {
+    if (zeros == nullptr) return 0;
+    const int8_t* const from = zeros + row * zero_bytes();
+    if (!packed_zeros) return from[b];
+    const PackedZero at(b);
+    return (static_cast<uint8_t>(from[at.byte]) >> at.shift & 15) - 8;
+  }
 };
 
 // Rows of the weights that loops take at a time.

@@ -220,6 +220,23 @@ static QNNRT_INLINE void LoadRows(const void* from, size_t rows, size_t stride, 
     r[i] = i < rows ? _mm512_maskz_loadu_epi8(there, at + i * stride) : _mm512_setzero_si512();
 }
 
+// Zero points of up to 8 blocks, which are `there`, of a row. Of packed ones no more are used than
+// are in the same 8 bytes.
+static QNNRT_INLINE __m512i ZerosOf(const NBitsWeights& w, size_t row, size_t block,
+                                    __mmask16 there) {
+  const int8_t* from = w.zeros + row * w.zero_bytes();
+  if (!w.packed_zeros)
+    return _mm512_maskz_cvtepi8_epi32(kAll, _mm_maskz_loadu_epi8(there, from + block));
+  int64_t all;
+  __builtin_memcpy(&all, from + block / 16 * 8, sizeof(all));
+  const __m512i shifts = _mm512_set_epi32(28, 28, 24, 24, 20, 20, 16, 16, 12, 12, 8, 8, 4, 4, 0, 0);
+  const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  const __m512i codes = _mm512_and_si512(
+      _mm512_maskz_srlv_epi32(kAll, _mm512_set1_epi64(all), shifts), _mm512_set1_epi32(15));
+  const __m512i own = _mm512_add_epi32(lanes, _mm512_set1_epi32(static_cast<int>(block % 16)));
+  return _mm512_sub_epi32(_mm512_maskz_permutexvar_epi32(kAll, own, codes), _mm512_set1_epi32(8));
+}
+
 // Columns [0, rows) of a vector of panel chunks, each of `each` words of 16 or fewer that there
 // are.
 template <int kBits>
@@ -244,13 +261,8 @@ static void UnpackVector(const NBitsWeights& w, size_t first, size_t rows, size_
     Transpose(scales);
     if (w.zeros != nullptr) {
       const __mmask16 there = blocks < 32 ? static_cast<__mmask16>((1u << blocks / 4) - 1) : 0xff;
-      for (size_t i = 0; i < 16; ++i) {
-        zeros[i] =
-            i < rows
-                ? _mm512_maskz_cvtepi8_epi32(
-                      kAll, _mm_maskz_loadu_epi8(there, w.zeros + (first + i) * w.blocks + block))
-                : _mm512_setzero_si512();
-      }
+      for (size_t i = 0; i < 16; ++i)
+        zeros[i] = i < rows ? ZerosOf(w, first + i, block, there) : _mm512_setzero_si512();
       Transpose(zeros);
     }
     for (size_t word = 0; word < 16 && at + word * kWord < end; word += words, ++to) {
