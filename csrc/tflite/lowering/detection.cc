@@ -305,7 +305,7 @@ std::vector<Operator> DetectionOperators() {
       {120, "NON_MAX_SUPPRESSION_V4", NonMaxSuppression, "NonMaxSuppression", "", Fixed::kFloats,
        Delegated::kNone, limits},
       {121, "NON_MAX_SUPPRESSION_V5", NonMaxSuppression,
-       "NonMaxSuppression, Gather; TopK, elementwise", "", Fixed::kFloats, Delegated::kNone,
+       "NonMaxSuppression, Gather, TopK, elementwise", "", Fixed::kFloats, Delegated::kNone,
        limits},
       {kCustomOperator, "TFLite_Detection_PostProcess", PostProcess,
        "NonMaxSuppression, TopK, elementwise", "", Fixed::kFloats, Delegated::kAll, "one picture"}};
