@@ -39,7 +39,9 @@ SANITIZE_FLAGS = [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=all"] if SANI
 # Results may not depend on how floats are reassociated, but where a loop says QNNRT_SIMD_REDUCE, so
 # -ffast-math is not used; the first two only free the compiler from errno and traps, without which
 # loops over libm calls do not vectorise.
-FLAGS = ["-std=c++17", "-fPIC", "-pthread", "-fvisibility=hidden", "-Icsrc"]
+# Sanitized objects show their names, so that the C++ tests can share one library of them.
+FLAGS = ["-std=c++17", "-fPIC", "-pthread", "-Icsrc"]
+FLAGS += [] if SANITIZE else ["-fvisibility=hidden"]
 FLAGS += ["-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"]
 # Reports of a sanitizer need lines, not types: a quarter less to compile, half as much to link.
 FLAGS += ["-O0", "-g"] if DEBUG else ["-O1", "-g1"] if SANITIZE else ["-O2", "-DNDEBUG"]
