@@ -71,6 +71,8 @@ class Case:
     version: int = 1
     #: Of the output, for the kernels that do not compute it.
     shape: tuple[int, ...] = ()
+    #: Some tensor has no elements: the delegate leaves the node to the CPU.
+    empty: bool = False
 
     def build(self) -> tuple[bytes, list[np.ndarray]]:
         """The file, and an array for each input of the model."""
