@@ -254,7 +254,10 @@ __kernel void KERNEL(gru_new)(__global const REAL* gates, __global const REAL* w
   const int i = min(PLACE, count - 1);
   const int n = i / units, u = i % units, row = first + n * stride;
   const float z = KERNEL(gate)(gates, weights, before, n, row, units, u, parts) + UPDATE_BIAS(u);
-  const float fresh = KERNEL(gate)(gates, weights, kept, n, row, units, 2 * units + u, parts);
+  // Into parts of its own: with several threads PoCL 3.0 now and then mixed them with the first
+  // sum's, whatever barriers were between.
+  const float fresh =
+      KERNEL(gate)(gates, weights, kept, n, row, units, 2 * units + u, parts + LANES * UNITS);
   if (DONE(count)) return;
   const float now =
       KERNEL(mixed)(sigmoid(z), tanh(fresh + NEW_BIAS(u) + NEW_STATE_BIAS(u)), before[i]);
