@@ -37,7 +37,7 @@ def apply(ir: Ir, target: Target) -> None:
     for node in ir.nodes:
         forms.add(node)
     for value in ir.io:
-        if value.kind == "output" and is_fixed(value):
+        if value.kind == "output" and is_fixed(value) and value.size:  # no node writes an empty one
             forms.stored(value)
     ir.nodes = forms.nodes
     if forms.computed:
