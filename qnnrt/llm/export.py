@@ -71,12 +71,11 @@ class _SlotCache:
 
 @dataclass
 class _Traced:
-    """A model that is being traced: the positions of its tokens, [batch, sequence], the slots that
-    are filled behind them, and the modules that have asked for an attention."""
+    """A model that is being traced: the positions of its tokens, [batch, sequence], and the slots
+    that are filled behind them."""
 
     at: torch.Tensor
     filled: torch.Tensor
-    modules: set[int]
 
 
 _traced: list[_Traced] = []
@@ -95,7 +94,6 @@ def _attention(
         if kwargs.get(name) is not None:
             raise NotImplementedError(f"an attention with {name} has no counterpart in the export")
     traced = _traced[-1]
-    traced.modules.add(id(module))
     attributes: dict[str, Any] = {}
     attributes["scale"] = float(query.shape[-1] ** -0.5 if scaling is None else scaling)
     if kwargs.get("softcap") is not None:
@@ -112,7 +110,6 @@ class _Step(torch.nn.Module):
     def __init__(self, model: PreTrainedModel, capacity: int):
         super().__init__()
         self.model, self.capacity = model, capacity
-        self.modules_seen: set[int] = set()
 
     def forward(
         self,
@@ -124,7 +121,7 @@ class _Step(torch.nn.Module):
     ) -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
         at = position[:, None] + torch.arange(tokens.shape[1])[None, :]
         mask = torch.arange(self.capacity)[None, None, None, :] <= at[:, None, :, None]
-        _traced.append(_Traced(at, position + tokens.shape[1], self.modules_seen))
+        _traced.append(_Traced(at, position + tokens.shape[1]))
         cache = _SlotCache(keys, values, position)
         try:
             out = self.model(
@@ -206,15 +203,17 @@ def export(model: PreTrainedModel, path: str | Path, *, capacity: int = 2048) ->
         config._attn_implementation = before
         if experts is not None:
             model.set_experts_implementation(experts)
-    if len(step.modules_seen) != layers:
+    assert program is not None
+    # Modules are no way to count: while tracing, some are objects that come and go.
+    served = sum(node.op_type == "Attention" for node in program.model.graph)
+    if served != layers:
         raise ValueError(
             f"{type(model).__name__} computes attention by code of its own, not by transformers' "
-            f"attention interface (in {layers - len(step.modules_seen)} of {layers} layers): what "
+            f"attention interface (in {layers - served} of {layers} layers): what "
             "it would do with such a cache is not known"
         )
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    assert program is not None
     program.save(path, external_data=True)
     return path
 

@@ -436,6 +436,21 @@ def test_export_says_what_a_cache_cannot_serve(tmp_path: Any) -> None:
         export(model, tmp_path / "model.onnx", capacity=32)
 
 
+def test_each_layer_counts_whatever_becomes_of_its_module(tmp_path: Any, monkeypatch: Any) -> None:
+    """While a model is traced, what stands for a module may be gone behind the call."""
+    transformers = pytest.importorskip("transformers")
+    from qnnrt.llm import export
+
+    traced = export._attention
+    monkeypatch.setattr(export, "_attention", lambda _, *args, **kw: traced(object(), *args, **kw))
+    config = transformers.LlamaConfig(
+        hidden_size=16, intermediate_size=16, num_hidden_layers=3, num_attention_heads=2,
+        num_key_value_heads=2, vocab_size=9, max_position_embeddings=32,
+    )  # fmt: skip
+    model = transformers.LlamaForCausalLM(config)
+    assert export.export(model, tmp_path / "model.onnx", capacity=32).exists()
+
+
 def test_a_model_with_an_attention_of_its_own_is_refused(tmp_path: Any) -> None:
     """It would take the cache for one that has nothing but what came before."""
     transformers = pytest.importorskip("transformers")
