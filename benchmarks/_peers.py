@@ -130,7 +130,7 @@ def in_compiled_torch(job: Job, threads: int) -> Running:
     config.freezing = True
     config.cpp.cxx = (None, os.environ.get("CXX", "g++").split()[-1])  # without what caches it
     torch._dynamo.reset()
-    compiled = torch.compile(module(job.name, job.tiny), dynamic=False)
+    compiled = torch.compile(module(job.name, job.tiny), fullgraph=True, dynamic=False)
     inputs = inputs_of(job)
     narrow = job.precision == "bfloat16"
     found: list[Any] = []

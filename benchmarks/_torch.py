@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -46,6 +46,13 @@ def folded(model: onnx.ModelProto) -> onnx.ModelProto:
     for node in gone:
         graph.node.remove(node)
     return copy
+
+
+class Step(NamedTuple):
+    """What a node reads and writes; a compiler that traces Python would stop at a protobuf."""
+
+    input: list[str]
+    output: list[str]
 
 
 class Recorded:
@@ -102,7 +109,12 @@ class Network(Recorded):
                 value = value.contiguous(memory_format=torch.channels_last)
             self.values[name] = value
         self.steps = [
-            (node, attributes(node), self.function(node.op_type)) for node in model.graph.node
+            (
+                Step(list(node.input), list(node.output)),
+                attributes(node),
+                self.function(node.op_type),
+            )
+            for node in model.graph.node
         ]
 
     def function(self, op: str) -> Callable[..., Any]:
@@ -239,8 +251,6 @@ class Compiled:
         self.torch = torch
         known = {t.name for t in model.graph.initializer}
         self.inputs = [given.values[i.name] for i in model.graph.input if i.name not in known]
-        # As a graph of tensors' operations: in the module's own Python the compiler would stop
-        # between nodes.
         with torch.no_grad():
             traced = make_fx(module(torch, model, **how).cuda())(*self.inputs)
         self.module = torch.compile(traced, mode="reduce-overhead", dynamic=False)
@@ -260,6 +270,7 @@ def module(torch: Any, model: onnx.ModelProto, **how: bool) -> Any:
     network = Network(torch, model, {}, device="cpu", **how)
     names = {name: f"constant{i}" for i, name in enumerate(network.known)}
     inputs = [i.name for i in model.graph.input if i.name not in names]
+    result = model.graph.output[0].name
 
     class Module(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -273,6 +284,6 @@ def module(torch: Any, model: onnx.ModelProto, **how: bool) -> Any:
             for node, attributes, function in network.steps:
                 found = function(node, attributes, *(values[name] for name in node.input))
                 values[node.output[0]] = found
-            return values[model.graph.output[0].name]
+            return values[result]
 
     return Module().eval()
