@@ -20,7 +20,8 @@ def transposed(q: Quantization, perm: Sequence[int]) -> Quantization:
             p if p.ndim == 0 else p.transpose(perm) for p in map(np.asarray, (q.scale, q.offset))
         )
         return replace(q, scale=scale, offset=offset, block=tuple(q.block[i] for i in perm))
-    return q if q.axis is None else replace(q, axis=list(perm).index(q.axis))
+    axis = None if q.axis is None else list(perm).index(q.axis)
+    return q if axis == q.axis else replace(q, axis=axis)
 
 
 def reshaped(q: Quantization, old: Shape, new: Shape) -> Quantization | None:
@@ -35,7 +36,7 @@ def reshaped(q: Quantization, old: Shape, new: Shape) -> Quantization | None:
     before = math.prod(old[: q.axis])
     for axis, size in enumerate(new):
         if size == old[q.axis] and math.prod(new[:axis]) == before:
-            return replace(q, axis=axis)
+            return q if axis == q.axis else replace(q, axis=axis)
     return None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 
 import numpy as np
 
@@ -108,7 +107,7 @@ def _fixed(op: Op, codes: dict[Edge, Edge], out: Edge) -> list[Op] | None:
         if bias is None:
             return None
         inputs[2] = bias
-    return [replace(op, inputs=inputs, outputs=[out])]
+    return [Op(op.type, inputs, [out], op.params, op.name)]
 
 
 def _fits(op: Op, i: int, edge: Edge) -> bool:
@@ -180,7 +179,7 @@ def _batchnorm(op: Op, x: Edge, out: Edge) -> list[Op] | None:
     constants = [_fine(e) for e in op.inputs[1:] if e is not None]
     if x.quantization is None or x.quantization.axis is not None or None in constants:
         return None
-    return [replace(op, inputs=[x, *constants], outputs=[out])]
+    return [Op(op.type, [x, *constants], [out], op.params, op.name)]
 
 
 def _fine(given: Edge) -> Edge | None:

@@ -17,7 +17,7 @@ from ... import quantization
 from ...dtypes import is_float
 from ...model import Quantization
 from ...quantization import along, limits, with_positive_scales
-from ..encodings import Coded
+from ..encodings import Coded, alike
 from .common import add, cast, div, mul, nary, reduce, scalar, select, sub, unary
 from .nodes import Lowering, OnnxNode, Unsupported, axis_of, lowers
 from .values import Value, coded_constant, constant
@@ -86,6 +86,27 @@ def _whole(n: OnnxNode, bitwidth: int | None) -> Quantization | None:
     one: float = scale.item()
     known = 0 < one < math.inf and -(2**31) < point < 2**31
     return Quantization(one, -point, None, bitwidth) if known else None
+
+
+def _channelwise(n: OnnxNode, shape: tuple[int, ...], bitwidth: int | None) -> Quantization | None:
+    """The encoding of most weights: for each channel a scale above 0, and a zero point of up to 16
+    bits, which are given."""
+    scale, given = n.input(1).held, n.optional(2)
+    zero = np.zeros(1, np.int8) if given is None else given.held
+    if type(scale) is not np.ndarray or type(zero) is not np.ndarray or n.integer("block_size"):
+        return None
+    if scale.ndim != 1 or scale.dtype.kind != "f" or not scale.size or zero.ndim > 1:
+        return None
+    if zero.dtype.kind not in "iu" or zero.dtype.itemsize > 2:
+        return None
+    axis = axis_of(n.integer("axis", 1), len(shape))
+    if scale.size != shape[axis] or zero.size not in (1, scale.size):
+        return None
+    if not 0 < scale.min() <= scale.max() < math.inf:  # nor where one is NaN
+        return None
+    offsets = np.empty(scale.size, np.int32)
+    np.negative(zero, out=offsets, dtype=np.int32)
+    return Quantization(scale.astype(np.float64), offsets, axis, bitwidth)
 
 
 def _encoding(
@@ -166,7 +187,10 @@ def dequantize(c: Lowering, n: OnnxNode) -> Value:
     bitwidth = _storage(x.dtype)[1]
     q = _whole(n, bitwidth) or _encoding(n, _parameters(n), x.shape, bitwidth, per_channel)
     if q:
-        return _emit(c, "Dequantize", _emit(c, "Cast", x, x.dtype, q), real, None)
+        # Codes that were quantized so, as most are, need no operation that says so.
+        if x.edge is None or not alike(x.edge.quantization, q):
+            x = _emit(c, "Cast", x, x.dtype, q)
+        return _emit(c, "Dequantize", x, real, None)
     y = sub(c, cast(c, x, _FLOAT), _factor(c, n, _zeros(n), x.shape))
     scale = n.input(1)
     if scale.data is None or not np.all(scale.data == 1):
@@ -175,8 +199,10 @@ def dequantize(c: Lowering, n: OnnxNode) -> Value:
 
 
 def _constant(n: OnnxNode, codes: np.ndarray, real: np.dtype) -> Value:
-    if codes.dtype.kind in "iu" and (q := _whole(n, _storage(codes.dtype)[1])) is not None:
-        return coded_constant(Coded(codes, q, real))
+    if codes.dtype.kind in "iu":
+        bitwidth = _storage(codes.dtype)[1]
+        if q := _whole(n, bitwidth) or _channelwise(n, codes.shape, bitwidth):
+            return coded_constant(Coded(codes, q, real))
     found = _parameters(n)
     if found is None:
         raise Unsupported("the scale of a constant is computed by the graph")
