@@ -37,6 +37,8 @@ def onnx_node(
     message: bytes,
 ) -> tuple[list[str], list[str], str, str, str, str, bytes] | None: ...
 def onnx_tensor(message: bytes) -> tuple[tuple[int, ...], int, int, int] | None: ...
+def onnx_floats(message: bytes) -> tuple[tuple[int, ...], int, int, int] | None: ...
+def onnx_integers(message: bytes) -> tuple[tuple[int, ...], int, bytes] | None: ...
 def onnx_constant(
     message: bytes,
 ) -> tuple[str, str, str, tuple[tuple[int, ...], int, int, int]] | None: ...
@@ -379,7 +381,7 @@ def graph_compose(
     apart: Collection[str],
     *,
     codes: dict[Any, int],
-    data_type: Callable[[Any], int],
+    data_type: Callable[[Any, bool], int],
     scalar: tuple[int, ...],
     own: bool,
     add: Callable[[Any], Tensor],
@@ -387,7 +389,7 @@ def graph_compose(
     moves: Callable[[Any], bool],
     lends: bool,
     lasts: bool,
-) -> tuple[dict[str, tuple[int, tuple[int, ...], int, int]], Lent | None]: ...
+) -> tuple[dict[str, tuple[int, tuple[int, ...], int, int, Any]], Lent | None]: ...
 
 @disjoint_base
 class Parts:

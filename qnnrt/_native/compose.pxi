@@ -44,7 +44,7 @@ cdef class _Composer:
     cdef dict _codes  # numpy type -> data type
     cdef dict _where  # name -> index of the tensor
     cdef vector[Qnn_Tensor_t] _tensors
-    cdef vector[uint32_t*] _dims
+    cdef vector[void*] _memory  # of sizes and encodings
     cdef vector[Qnn_Tensor_t] _operands
     cdef vector[Qnn_Param_t] _params
     cdef vector[Py_buffer] _views  # of the parameters of a node
@@ -57,8 +57,8 @@ cdef class _Composer:
     def __dealloc__(self):
         cdef size_t i
         self._release_views()
-        for i in range(self._dims.size()):
-            PyMem_Free(self._dims[i])
+        for i in range(self._memory.size()):
+            PyMem_Free(self._memory[i])
 
     cdef void _release_views(self) noexcept:
         cdef size_t i
@@ -71,7 +71,7 @@ cdef class _Composer:
         cdef uint32_t* dims = <uint32_t*>PyMem_Calloc(rank + 1, sizeof(uint32_t))
         if dims == NULL:
             raise MemoryError
-        self._dims.push_back(dims)
+        self._memory.push_back(dims)
         for i in range(rank):
             n = shape[i]
             if not 0 <= n <= 0xFFFFFFFF:
@@ -79,7 +79,25 @@ cdef class _Composer:
             dims[i] = n
         return dims
 
-    cdef int _describe(self, Qnn_Tensor_t* t, name, shape, uint32_t code, uint32_t kind) except -1:
+    cdef int _encode(self, Qnn_Tensor_t* t, q) except -1:
+        """The encoding of a whole tensor, or along an axis."""
+        cdef Qnn_QuantizeParams_t* p = &t.v1.quantizeParams
+        p.encodingDefinition = QNN_DEFINITION_DEFINED
+        if q.axis is None:
+            p.quantizationEncoding = QNN_QUANTIZATION_ENCODING_SCALE_OFFSET
+            p.scaleOffsetEncoding.scale = q.scale
+            p.scaleOffsetEncoding.offset = q.offset
+            return 0
+        scales, offsets = _pairs_of(q)
+        p.quantizationEncoding = QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET
+        p.axisScaleOffsetEncoding.axis = q.axis
+        p.axisScaleOffsetEncoding.numScaleOffsets = <uint32_t>(len(scales) // 4)
+        p.axisScaleOffsetEncoding.scaleOffset = _pairs_in_c(scales, offsets)
+        self._memory.push_back(p.axisScaleOffsetEncoding.scaleOffset)
+        return 0
+
+    cdef int _describe(self, Qnn_Tensor_t* t, name, shape, uint32_t code, uint32_t kind,
+                       q) except -1:
         memset(t, 0, sizeof(Qnn_Tensor_t))
         t.version = QNN_TENSOR_VERSION_1
         t.v1.name = _name(name, "a tensor's name")
@@ -89,23 +107,23 @@ cdef class _Composer:
         t.v1.dimensions = self._shape(shape, name)
         t.v1.quantizeParams.encodingDefinition = QNN_DEFINITION_UNDEFINED
         t.v1.quantizeParams.quantizationEncoding = QNN_QUANTIZATION_ENCODING_UNDEFINED
-        return 0
+        return 0 if q is None else self._encode(t, q)
 
     cdef int _add(self, Qnn_Tensor_t* t, name) except -1:
         self._where[name] = self._tensors.size()
         self._tensors.push_back(t[0])
         return 0
 
-    cdef int _native(self, name, shape, uint32_t code) except -1:
+    cdef int _native(self, name, shape, uint32_t code, q) except -1:
         cdef Qnn_Tensor_t t
         cdef uint64_t status
-        self._describe(&t, name, shape, code, QNN_TENSOR_TYPE_NATIVE)
+        self._describe(&t, name, shape, code, QNN_TENSOR_TYPE_NATIVE, q)
         with nogil:
             status = self._library._fn.tensorCreateGraphTensor(self._graph, &t)
         self._library._check(status, "tensor", "tensorCreateGraphTensor", name if status else "")
         return self._add(&t, name)
 
-    cdef bint _static(self, name, shape, uint32_t code, data, Lent lent) except -1:
+    cdef bint _static(self, name, shape, uint32_t code, q, data, Lent lent) except -1:
         """Whether the constant went to the graph: its bytes lie as it takes them. Small ones, and
         all without `lent`, are copied."""
         cdef Qnn_Tensor_t t
@@ -125,7 +143,7 @@ cdef class _Composer:
                 strides = <int64_t*>view.strides
             if view.len > 0xFFFFFFFF:
                 return False
-            self._describe(&t, name, shape, code, QNN_TENSOR_TYPE_STATIC)
+            self._describe(&t, name, shape, code, QNN_TENSOR_TYPE_STATIC, q)
             t.v1.clientBuf.data = view.buf
             t.v1.clientBuf.dataSize = <uint32_t>view.len
             if view.len < _LEAST_LENT:
@@ -174,7 +192,8 @@ cdef class _Composer:
                 p.name = _name(key, "a parameter's name")
                 p.paramType = QNN_PARAMTYPE_TENSOR
                 self._keep.append(label := f"{node}.{key}")
-                self._describe(&p.tensorParam, label, value.shape, code, QNN_TENSOR_TYPE_STATIC)
+                self._describe(&p.tensorParam, label, value.shape, code, QNN_TENSOR_TYPE_STATIC,
+                               None)
                 p.tensorParam.v1.clientBuf.data = view.buf
                 p.tensorParam.v1.clientBuf.dataSize = <uint32_t>view.len
                 self._params.push_back(p)
@@ -226,6 +245,14 @@ cdef class _Composer:
         return 0
 
 
+cdef bint _is_plain(q, dtype) except -1:
+    """Whether an encoding is none, or one of pairs of scales and offsets of all bits of a type."""
+    if q is None:
+        return True
+    return (q.bitwidth is None and q.block is None and q.block_scales is None and not q.packed
+            and dtype.kind in "iu")
+
+
 def graph_compose(ContextCalls library not None, graph, tensors, nodes, apart, *, dict codes,
                   data_type, scalar, bint own, add, parameter, moves, bint lends,
                   bint lasts) -> tuple:
@@ -238,9 +265,9 @@ def graph_compose(ContextCalls library not None, graph, tensors, nodes, apart, *
         tensors: of the model, ``qnnrt.model.Tensor``.
         nodes: of the model, ``qnnrt.model.Node``; an operand that is no tensor is left out.
         apart: names of tensors that ``add(tensor)`` makes, as it does with those that have an
-            encoding, or data that do not lie as the graph takes them.
+            unusual encoding, or data that do not lie as the graph takes them.
         codes: data types of parameters: by type for scalars, by numpy type for arrays.
-        data_type: numpy type -> data type.
+        data_type: numpy type, and whether there is an encoding -> data type.
         scalar: the shape of a tensor without dimensions.
         own: the graph takes data with strides, and arrays of parameters with their node.
         parameter: ``(node, name, value)`` -> other parameters as ``Op`` takes them.
@@ -249,8 +276,8 @@ def graph_compose(ContextCalls library not None, graph, tensors, nodes, apart, *
         lasts: whether these stay as they are while the context lives.
 
     Returns:
-        of tensors that were not asked for: name -> (id, shape, data type, tensor type); the
-        ``Lent`` data, or None.
+        of tensors that were not asked for: name -> (id, shape, data type, tensor type, encoding);
+        the ``Lent`` data, or None.
     """
     cdef _Composer c = _Composer()
     cdef Lent lent = Lent()
@@ -261,19 +288,19 @@ def graph_compose(ContextCalls library not None, graph, tensors, nodes, apart, *
     library._need(<void*>library._fn.graphAddNode, "graph_addNode")
     lent._lasts = lasts
     for t in tensors:
-        name, data = t.name, t.data
-        if t.quantization is None and name not in apart:
-            shape, code = t.shape or scalar, data_type(t.dtype)
+        name, data, q = t.name, t.data, t.quantization
+        if name not in apart and _is_plain(q, t.dtype):
+            shape, code = t.shape or scalar, data_type(t.dtype, q is not None)
             if data is None:
-                c._native(name, shape, code)
-                found[name] = c._tensors.back().v1.id, shape, code, _NATIVE
+                c._native(name, shape, code, q)
+                found[name] = c._tensors.back().v1.id, shape, code, _NATIVE, q
                 continue
             gone = moves(t)
             lend = lends and not gone and library._lend_static != NULL
-            if c._static(name, shape, code, data, lent if lend else None):
+            if c._static(name, shape, code, q, data, lent if lend else None):
                 if gone:
                     t.data = None
-                found[name] = c._tensors.back().v1.id, shape, code, _STATIC
+                found[name] = c._tensors.back().v1.id, shape, code, _STATIC, q
                 continue
         made = add(t)
         c._add(&made._t, name)

@@ -114,9 +114,9 @@ def onnx_node(bytes message not None):
     return inputs, outputs, name, op, domain, overload, message[first:after]
 
 
-cdef tuple _raw_tensor(const uint8_t* data, Py_ssize_t at, Py_ssize_t end):
-    """Of a serialized TensorProto: sizes, element type, where its raw data begins and ends. None
-    where it has anything else than these, a name and a remark."""
+cdef tuple _raw_tensor(const uint8_t* data, Py_ssize_t at, Py_ssize_t end, int64_t field):
+    """Of a serialized TensorProto: sizes, element type, where the bytes of a field begin and end: 9
+    is its raw data. None where it has anything else than these, a name and a remark."""
     cdef int64_t tag, number, element = 0
     cdef Py_ssize_t begin = -1, stop = 0, packed
     cdef list dims = []
@@ -144,7 +144,7 @@ cdef tuple _raw_tensor(const uint8_t* data, Py_ssize_t at, Py_ssize_t end):
                 if number < 0:
                     return None
                 dims.append(number)
-        elif tag == 9:
+        elif tag == field:
             if begin >= 0:
                 return None
             begin, stop = at, packed
@@ -161,7 +161,40 @@ def onnx_tensor(bytes message not None):
     None for one that has other fields than these, a name and a remark, or that is not written as
     protobuf writes it.
     """
-    return _raw_tensor(<const uint8_t*><const char*>message, 0, len(message))
+    return _raw_tensor(<const uint8_t*><const char*>message, 0, len(message), 9)
+
+
+def onnx_floats(bytes message not None):
+    """Likewise of one that lists its elements as float32."""
+    return _raw_tensor(<const uint8_t*><const char*>message, 0, len(message), 4)
+
+
+def onnx_integers(bytes message not None):
+    """A serialized TensorProto that lists its elements as int32: its sizes, its element type, and
+    the bytes of the elements. None for any other."""
+    cdef const uint8_t* data = <const uint8_t*><const char*>message
+    cdef Py_ssize_t at, end, count = 0
+    cdef int64_t shift
+    cdef uint64_t value
+    cdef int32_t* numbers
+    found = _raw_tensor(data, 0, len(message), 5)
+    if found is None:
+        return None
+    at, end = found[2], found[3]
+    elements = PyBytes_FromStringAndSize(NULL, (end - at) * 4)
+    numbers = <int32_t*><char*>elements
+    while at < end:
+        value, shift = 0, 0
+        while at < end and data[at] >= 0x80 and shift < 63:
+            value |= <uint64_t>(data[at] & 0x7f) << shift
+            shift += 7
+            at += 1
+        if at == end or data[at] >= 0x80:
+            return None
+        numbers[count] = <int32_t>(value | <uint64_t>data[at] << shift)
+        count += 1
+        at += 1
+    return found[0], found[1], elements[:count * 4]
 
 
 def onnx_constant(bytes message not None):
@@ -228,7 +261,7 @@ def onnx_constant(bytes message not None):
                 return None
             seen |= 2
         elif tag >> 3 == 5 and tensor is None:
-            tensor = _raw_tensor(data, at, stop)
+            tensor = _raw_tensor(data, at, stop, 9)
             if tensor is None:
                 return None
         elif tag >> 3 != 13:  # a remark

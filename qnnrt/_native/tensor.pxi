@@ -24,6 +24,21 @@ cdef tuple _pairs_of(q):
     return scales, offsets
 
 
+cdef Qnn_ScaleOffset_t* _pairs_in_c(bytes scales, bytes offsets) except NULL:
+    """The caller's, by ``PyMem_Free``."""
+    cdef Py_ssize_t i, n = len(scales) // 4
+    cdef const float* scale = <const float*><const char*>scales
+    cdef const int32_t* offset = <const int32_t*><const char*>offsets
+    cdef Qnn_ScaleOffset_t* pairs = <Qnn_ScaleOffset_t*>PyMem_Calloc(
+        n + 1, sizeof(Qnn_ScaleOffset_t))
+    if pairs == NULL:
+        raise MemoryError
+    for i in range(n):
+        pairs[i].scale = scale[i]
+        pairs[i].offset = offset[i]
+    return pairs
+
+
 cdef class Tensor:
     """A tensor of a graph or context, with everything its C description points at.
 
@@ -144,15 +159,7 @@ cdef class Tensor:
         return 0
 
     cdef int _set_pairs(self, bytes scales, bytes offsets) except -1:
-        cdef Py_ssize_t i, n = len(scales) // 4
-        cdef const float* scale = <const float*><const char*>scales
-        cdef const int32_t* offset = <const int32_t*><const char*>offsets
-        self._pairs = <Qnn_ScaleOffset_t*>PyMem_Calloc(n + 1, sizeof(Qnn_ScaleOffset_t))
-        if self._pairs == NULL:
-            raise MemoryError
-        for i in range(n):
-            self._pairs[i].scale = scale[i]
-            self._pairs[i].offset = offset[i]
+        self._pairs = _pairs_in_c(scales, offsets)
         return 0
 
     cdef int _quantize_blocks(self, q) except -1:

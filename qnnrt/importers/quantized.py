@@ -10,6 +10,7 @@ An edge is fixed-point when it has a `quantization`; an edge of integers without
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 
@@ -86,7 +87,7 @@ def _mark(graph: Graph) -> None:
             assert source is not None
             assert op.outputs[0] is not None
             graph.replace(op.outputs[0], source)
-        elif q is not None and _moved(op) == [0] and op.type != "Pad" and not _clamps(op):
+        elif q is not None and _moved(op) == range(1) and op.type != "Pad" and not _clamps(op):
             for out in op.outputs:
                 if out is not None and source is not None and out.dtype == source.dtype:
                     out.quantization = q
@@ -135,29 +136,38 @@ def _merge(graph: Graph) -> None:
         elif out not in graph.outputs:
             graph.replace(out, first[key])
             dropped.add(id(op))
-    graph.keep(dropped)
+    if dropped:
+        graph.keep(dropped)
 
 
 # ---- Dequantize sinks, Quantize rises --------------------------------------------------------
 
 
-def _clamps(op: Op) -> bool:
-    """Whether it cuts off at constants."""
-    return bool(op_table().get(op.type, {}).get("clamps"))
-
-
-def _moved(op: Op) -> list[int]:
-    """Which inputs the elements of the output come from, if they come as they are."""
+@functools.lru_cache(maxsize=1024)  # asked of every operation, several times
+def _traits(op: str) -> tuple[bool, slice]:
+    """Whether it cuts off at constants, and which inputs the elements of its outputs come from."""
+    record = op_table().get(op)
+    if record is None:
+        return False, slice(0)
     # A maximum of rounded numbers is the rounded maximum, so that pools move elements, too.
-    if _clamps(op):
-        return [0]
-    record = op_table().get(op.type)
-    if record is None or not record["moves"] or "FLOAT_32" not in record["outputs"][0]["types"]:
-        return []
+    if record.get("clamps"):
+        return True, slice(1)
+    if not record["moves"] or "FLOAT_32" not in record["outputs"][0]["types"]:
+        return False, slice(0)
     ports = [port for port in record["inputs"] if "FLOAT_32" in port["types"]]
     if ports != record["inputs"][:1]:  # ElementWiseSelect computes in one encoding
-        return []
-    return list(range(len(op.inputs) if ports[0]["count"] == "variadic" else 1))
+        return False, slice(0)
+    return False, slice(None) if ports[0]["count"] == "variadic" else slice(1)
+
+
+def _clamps(op: Op) -> bool:
+    """Whether it cuts off at constants."""
+    return _traits(op.type)[0]
+
+
+def _moved(op: Op) -> range:
+    """Which inputs the elements of the output come from, if they come as they are."""
+    return range(len(op.inputs))[_traits(op.type)[1]]
 
 
 def _constants(op: Op) -> list[float]:
@@ -171,6 +181,8 @@ def _constants(op: Op) -> list[float]:
 
 def _exact(values: list[float], edge: Edge) -> bool:
     """Whether every number is one that the encoding has, or beyond all that it has."""
+    if not values:
+        return True
     q = encoded(edge)
     assert q is not None
     low, high = (float(q.scale) * (end + int(q.offset)) for end in limits(edge.dtype, q.bitwidth))
@@ -208,6 +220,8 @@ def _sink(graph: Graph) -> None:
 
 
 def _sinks(graph: Graph, op: Op, codes: dict[Edge, Edge]) -> bool:
+    if codes.keys().isdisjoint(op.inputs):
+        return False
     moved = [op.inputs[i] for i in _moved(op)]
     fixed = [codes[e] for e in moved if e is not None and e in codes]
     if not fixed or len(fixed) < len(moved):
@@ -241,6 +255,7 @@ def _decoded(op: Op, codes: dict[Edge, Edge]) -> list[Op]:
 def _cancel(graph: Graph) -> None:
     """Quantize of a Dequantize: nothing, or a change of encoding."""
     dropped: set[int] = set()
+    changed = False
     for op in graph.ops:
         source, out = op.inputs[0] if op.inputs else None, op.outputs[0]
         if op.type != "Quantize" or source is None or out is None:
@@ -248,7 +263,7 @@ def _cancel(graph: Graph) -> None:
         before = graph.producer.get(source)
         if before is None or before.type != "Dequantize" or before.inputs[0] is None:
             continue
-        fixed = before.inputs[0]
+        fixed, changed = before.inputs[0], True
         if fixed.dtype != out.dtype or not alike(fixed.quantization, out.quantization):
             op.type, op.inputs = "Convert", [fixed]
             graph.consumers.setdefault(fixed, []).append(op)
@@ -260,7 +275,8 @@ def _cancel(graph: Graph) -> None:
         else:
             _rename(graph, fixed, out)
             dropped.add(id(op))
-    graph.keep(dropped)
+    if changed:
+        graph.keep(dropped)
 
 
 def _rename(graph: Graph, old: Edge, new: Edge) -> None:
@@ -274,25 +290,37 @@ def _rename(graph: Graph, old: Edge, new: Edge) -> None:
 def _rise(graph: Graph) -> bool:
     """A Quantize behind what moves elements is moved in front of it. Was there one?"""
     todo = [op for op in graph.ops if op.type == "Quantize"]
-    gone: list[Op] = []  # kept alive: they are identified by id
+    gone: dict[int, Op] = {}  # kept alive: they are identified by id
+    before: dict[int, list[Op]] = {}  # what comes in front of which operation
     while todo:
         op = todo.pop()
         mover = graph.producer.get(op.inputs[0]) if op.inputs[0] is not None else None
-        if mover is None or op in gone or not (found := _rises(graph, mover)):
+        if mover is None or id(op) in gone or not (found := _rises(graph, mover)):
             continue
-        gone += found
+        graph.budget.check_time()
+        for reader in found:
+            gone[id(reader)] = reader
+            graph.forget(reader)
+        graph.forget(mover)
         like = found[0].outputs[0]
         assert like is not None
         if _clamps(mover) and _idle(mover, like):
             fresh = [Op("Quantize", [mover.inputs[0]], found[0].outputs, {}, mover.name)]
-            gone.append(mover)
+            gone[id(mover)] = mover
         else:
             fresh = [_quantized(mover, i, like) for i in _moved(mover)]
             readers = {q.inputs[0]: q.outputs[0] for q in found}
             mover.outputs = [readers.get(e, e) for e in mover.outputs]
+            graph.note(mover)
+        for reader in fresh:
+            graph.note(reader)
         todo += fresh
-        graph.ops = [o for old in graph.ops for o in ((*fresh, old) if old is mover else (old,))]
-        graph.keep({id(o) for o in gone})
+        before[id(mover)] = fresh
+    if gone:
+        graph.ops = [
+            o for op in graph.ops for o in (*before.get(id(op), ()), op) if id(o) not in gone
+        ]
+        graph.index()
     return bool(gone)
 
 
@@ -391,7 +419,8 @@ def _real_constants(graph: Graph) -> None:
             out.data = decode(codes, source.quantization, out.dtype)
             out.name = ""
             dropped.add(id(op))
-    graph.keep(dropped)
+    if dropped:
+        graph.keep(dropped)
 
 
 def _alike_all(edges: Iterable[Edge | None]) -> bool:

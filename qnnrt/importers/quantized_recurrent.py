@@ -41,8 +41,9 @@ def fuse(graph: Graph, constants: Mapping[Edge, Edge] | None = None) -> None:
                 if i > 0:
                     graph.replace(result(reader), result(quantizers(graph, out)[0]))
         ops.append(replace(op, inputs=inputs, outputs=outputs))
-    graph.ops = ops
-    graph.keep(dropped)
+    if dropped:
+        graph.ops = ops
+        graph.keep(dropped)
 
 
 def _outputs(graph: Graph, op: Op) -> list[Edge | None] | None:

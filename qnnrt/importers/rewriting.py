@@ -53,6 +53,25 @@ class Graph:
             op.inputs = [new if e is old else e for e in op.inputs]
             self.consumers.setdefault(new, []).append(op)
 
+    def forget(self, op: Op) -> None:
+        """`op` is about to change, or to go."""
+        for edge in op.outputs:
+            if edge is not None and self.producer.get(edge) is op:
+                del self.producer[edge]
+        for edge in op.inputs:
+            if edge is not None:
+                self.consumers[edge] = [o for o in self.consumers[edge] if o is not op]
+
+    def note(self, op: Op) -> None:
+        """`op` is new, or was forgotten and has changed: what it reads and writes is known again,
+        where it comes among other readers is not before `index`."""
+        for edge in op.outputs:
+            if edge is not None:
+                self.producer[edge] = op
+        for edge in op.inputs:
+            if edge is not None:
+                self.consumers.setdefault(edge, []).append(op)
+
     def keep(self, dropped: set[int]) -> None:
         self.ops = [op for op in self.ops if id(op) not in dropped]
         self.index()

@@ -107,7 +107,7 @@ class Graph(Owner):
         self._allows_none = self._library.backend_id == abi.QNN_BACKEND_ID_LPAI
         self._tensors: dict[str, Tensor] = {}
         #: Of a model's tensors that have no object yet: what they are.
-        self._composed: dict[str, tuple[int, tuple[int, ...], int, int]] = {}
+        self._composed: dict[str, tuple[int, tuple[int, ...], int, int, Any]] = {}
         self.inputs: list[Tensor] = []
         self.outputs: list[Tensor] = []
         self.states: list[Tensor] = []
@@ -121,9 +121,10 @@ class Graph(Owner):
     def tensors(self) -> dict[str, Tensor]:
         """The tensors added, by name."""
         while self._composed:
-            name, (id, shape, code, kind) = self._composed.popitem()
-            dtype = numpy_dtype(code)
-            self._tensors[name] = _core.Tensor(name, shape, code, kind, dtype=dtype, id=id)
+            name, (id, shape, code, kind, q) = self._composed.popitem()
+            self._tensors[name] = _core.Tensor(
+                name, shape, code, kind, quantization=q, dtype=numpy_dtype(code), id=id
+            )
         return self._tensors
 
     def add_tensor(

@@ -54,10 +54,14 @@ def _contents(model: qnnrt.Model) -> list[Any]:
     def param(value: Any) -> Any:
         return (value.dtype.str, value.tolist()) if hasattr(value, "dtype") else value
 
+    def encoding(q: qnnrt.Quantization | None) -> Any:
+        return None if q is None else (param(q.scale), param(q.offset), q.axis, q.bitwidth)
+
     tensors = [
-        (t.name, t.shape, t.dtype.str, None if t.data is None else t.data.tolist())
+        (t.name, t.shape, t.dtype.str, None if t.data is None else t.data.tolist(),
+         encoding(t.quantization))
         for t in model.tensors.values()
-    ]
+    ]  # fmt: skip
     nodes = [
         (n.name, n.type, n.inputs, n.outputs, {k: param(v) for k, v in n.params.items()})
         for n in model.nodes
@@ -409,3 +413,43 @@ def test_scales_are_refused_behind_good_ones_of_their_kind() -> None:
     importer.load(_quantized(0.5, 3, 0.25))
     with pytest.raises(qnnrt.ModelError, match="scales have to be finite"):
         importer.load(_quantized(np.inf, 3, 0.25))
+
+
+def _decoded(op: str, seed: int, *, whole: bool = False, rank: int = 4) -> onnx.ModelProto:
+    """A node that reads constants which are held as integers, twice."""
+    rng = np.random.default_rng(seed)
+    size = () if whole else (4,)
+    scales, zeros = np.float32(0.01 * rng.random(size) + 0.001), np.zeros(size, np.int8)
+    shape = (4, 4, *[3] * (rank - 2)) if op == "Conv" else (4,)
+    names = ["w", "b", "m", "v"][: 2 if op == "Conv" else 4]
+    constants = {name: rng.integers(1, 99, (4,)).astype(np.int8) for name in names}
+    constants |= {"w": rng.integers(1, 99, shape).astype(np.int8), "s": scales, "z": zeros}
+    decoded = [node("DequantizeLinear", [n, "s", "z"], [f"{n}.real"], axis=0) for n in names]
+    attrs = {"pads": [1] * 2 * (rank - 2)} if op == "Conv" else {}
+    reals = [f"{n}.real" for n in names]
+    nodes = [
+        *decoded,
+        node(op, ["x", *reals], ["a"], **attrs),
+        node(op, ["a", *reals], ["c"], **attrs),
+        node("QuantizeLinear", ["c", "step", "point"], ["q"]),
+        node("DequantizeLinear", ["q", "step", "point"], ["y"]),
+    ]
+    constants |= {"step": np.array(0.1 + seed, np.float32), "point": np.array(9, np.uint8)}
+    return _model(nodes, ["y"], constants, {"x": (1, 4, *[6] * (rank - 2))})
+
+
+@pytest.mark.parametrize("rank", [3, 4])
+@pytest.mark.parametrize("op", ["Conv", "BatchNormalization"])
+def test_constants_that_are_held_as_integers_are_those_of_their_node(
+    op: str, rank: int, recipes: dict[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = [
+        _decoded(op, seed, whole=whole, rank=rank) for seed in (0, 1) for whole in (False, True)
+    ]
+    _check(*models)
+    lowered: list[str] = []
+    infer = lower.infer
+    monkeypatch.setattr(lower, "infer", lambda n: lowered.append(n.op) or infer(n))
+    for model in models:
+        importer.load(model)
+    assert not lowered

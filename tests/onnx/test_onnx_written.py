@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 
 from qnnrt._native import _core
 from qnnrt.importers.onnx.checks import attributes_of
-from qnnrt.importers.onnx.written import Written, raw_array
+from qnnrt.importers.onnx.written import Written, listed_array, raw_array
 
 
 def _nodes() -> list[onnx.NodeProto]:
@@ -73,6 +73,42 @@ def test_tensors_of_raw_data_are_read_as_by_onnx() -> None:
                 assert found is not None
                 assert found.dtype == wanted.dtype
                 np.testing.assert_array_equal(found, wanted)
+
+
+def test_listed_elements_are_read_as_by_onnx() -> None:
+    kinds = onnx.TensorProto
+    for kind, dims, values in (
+        (kinds.FLOAT, [], [0.1]),
+        (kinds.FLOAT, [2, 3], [1.5, -2.0, 0.0, 3e38, 1e-45, float("inf")]),
+        (kinds.INT8, [], [-3]),
+        (kinds.UINT8, [3], [0, 127, 255]),
+        (kinds.INT16, [2], [-32768, 32767]),
+        (kinds.UINT16, [1], [65535]),
+        (kinds.INT32, [4], [0, -1, -(2**31), 2**31 - 1]),
+    ):
+        tensor = helper.make_tensor("t", kind, dims, values)
+        found = listed_array(tensor.SerializeToString())
+        wanted = numpy_helper.to_array(tensor)
+        assert found is not None
+        assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        onnx.TensorProto(dims=[2], data_type=1, float_data=[1.0]),
+        onnx.TensorProto(dims=[-1], data_type=3, int32_data=[1]),
+        onnx.TensorProto(dims=[1], data_type=3, int32_data=[1, 2]),
+        onnx.TensorProto(dims=[1], data_type=11, float_data=[1.0, 2.0]),
+        onnx.TensorProto(dims=[1], data_type=10, int32_data=[1]),
+        onnx.TensorProto(dims=[1], data_type=3, int32_data=[1], float_data=[1.0]),
+        onnx.TensorProto(dims=[1], data_type=7, int64_data=[1]),
+        onnx.TensorProto(),
+    ],
+)
+def test_other_lists_are_left_to_protobuf(tensor: onnx.TensorProto) -> None:
+    assert listed_array(tensor.SerializeToString()) is None
 
 
 def _tensor(**fields: object) -> onnx.TensorProto:
@@ -160,6 +196,8 @@ def test_damaged_bytes_are_read_within_their_bounds() -> None:
         damaged = bytes(data[: rng.randint(0, len(data))])
         _core.onnx_constant(damaged)
         _core.onnx_tensor(damaged)
+        _core.onnx_floats(damaged)
+        _core.onnx_integers(damaged)
         found = _core.onnx_node(damaged)
         if found is not None:
             read += 1

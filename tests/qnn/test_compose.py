@@ -50,6 +50,32 @@ def many_kinds() -> Model:
     return model
 
 
+def in_fixed_point() -> Model:
+    """Encodings of whole tensors and along an axis, of rows and of what lies with strides."""
+    rng = np.random.default_rng(6)
+    model = Model("g", inputs=["x"], outputs=["y"])
+    codes = rng.integers(-127, 128, (128, 64)).astype(np.int8)
+    scales, none = np.linspace(0.001, 0.002, 64), np.zeros(64, np.int32)
+
+    def tensor(name: str, n: int, scale: float) -> None:
+        q = Quantization(scale, -128)
+        model.tensors[name] = Tensor(name, (4, n), np.dtype(np.uint8), None, q)
+
+    for name, n, scale in (("x", 128, 0.01), ("a", 64, 0.05), ("b", 64, 0.05), ("y", 64, 0.1)):
+        tensor(name, n, scale)
+    model.tensors["w"] = Tensor("w", (64, 128), codes.dtype, codes.T, Quantization(scales, none, 0))
+    bias = Quantization(scales * 0.01, none, 0)
+    model.tensors["bias"] = Tensor("bias", (64,), np.dtype(np.int32), none + 7, bias)
+    model.tensors["one"] = Tensor("one", (1,), np.dtype(np.uint8), np.array([3], np.uint8),
+                                  Quantization(0.5, 0))  # fmt: skip
+    model.nodes = [
+        Node("product", "FullyConnected", ["x", "w", "bias"], ["a"], {}),
+        Node("clip", "ReluMinMax", ["a"], ["b"], {"min_value": 0.0, "max_value": 6.0}),
+        Node("sum", "ElementWiseAdd", ["b", "one"], ["y"], {}),
+    ]
+    return model
+
+
 def one_by_one(graph: Graph, model: Model) -> None:
     """What ``add_model`` does, by ``add_tensor`` and ``add_node``."""
     types = dict.fromkeys(model.inputs, "app_write") | dict.fromkeys(model.outputs, "app_read")
@@ -57,13 +83,18 @@ def one_by_one(graph: Graph, model: Model) -> None:
     for name in names:
         t = model.tensors[name]
         kind = types.get(name, "native" if t.data is None else "static")
-        graph.add_tensor(name, t.shape, t.dtype, type=kind, data=t.data, copy=False)
+        graph.add_tensor(
+            name, t.shape, t.dtype, type=kind, data=t.data, quantization=t.quantization, copy=False
+        )
     for node in model.nodes:
         ins, outs = ([graph.tensors.get(n) for n in names] for names in (node.inputs, node.outputs))
         graph.add_node(node.name, node.type, ins, outs, node.params)
 
 
-@pytest.mark.parametrize("model", [conv_model(), many_kinds()], ids=["conv", "kinds"])
+MODELS = {"conv": conv_model, "kinds": many_kinds, "fixed": in_fixed_point}
+
+
+@pytest.mark.parametrize("model", [make() for make in MODELS.values()], ids=MODELS)
 def test_a_model_in_one_call_is_what_its_parts_make_one_by_one(model):
     binaries = []
     with Backend.open("cpu") as backend:
@@ -76,8 +107,9 @@ def test_a_model_in_one_call_is_what_its_parts_make_one_by_one(model):
     assert binaries[0] == binaries[1]
 
 
-def test_a_graph_knows_the_tensors_that_came_with_a_model():
-    model = many_kinds()
+@pytest.mark.parametrize("make", [many_kinds, in_fixed_point])
+def test_a_graph_knows_the_tensors_that_came_with_a_model(make):
+    model = make()
     with Backend.open("cpu") as backend:
         graph, other = made(backend), made(backend)
         add_model(graph, model, prepared(model))
@@ -87,9 +119,25 @@ def test_a_graph_knows_the_tensors_that_came_with_a_model():
             found = graph.tensors[name]
             for what in ("id", "shape", "data_type", "type", "dtype", "quantization"):
                 assert getattr(found, what) == getattr(t, what), (name, what)
-        assert graph.tensors["c"] is graph.tensors["c"]
-        z = graph.add_tensor("z", (4, 16), F32)
-        graph.add_node("more", "Relu", [graph.tensors["c"]], [z])  # as operands, too
+        assert graph.tensors["b"] is graph.tensors["b"]
+        t = model.tensors["b"]
+        z = graph.add_tensor("z", t.shape, t.dtype, quantization=t.quantization)
+        graph.add_node("more", "Relu", [graph.tensors["b"]], [z])  # as operands, too
+
+
+def test_tensors_with_encodings_have_no_object_of_their_own(monkeypatch):
+    added: list[str] = []
+    add = Graph.add_tensor
+
+    def noted(self, name, *args, **given):
+        added.append(name)
+        return add(self, name, *args, **given)
+
+    monkeypatch.setattr(Graph, "add_tensor", noted)
+    model = in_fixed_point()
+    with Backend.open("cpu") as backend:
+        add_model(made(backend), model, prepared(model))
+    assert added == ["x", "y"]
 
 
 def test_what_a_backend_refuses_is_named():

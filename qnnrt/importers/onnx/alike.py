@@ -8,7 +8,8 @@ that does it again. There is none where the trace sees anything else at work, su
 of a large constant, or what a tensor was transposed from.
 
 Hardly two nodes that quantize have the same scales: each of them is lowered by itself, and only the
-checks before that, which look at no elements, are done once for a kind.
+checks before that, which look at no elements, are done once for a kind. Constants that they decode
+are held as integers; a recipe leaves it to the builder to decode them for the node at hand.
 """
 
 from __future__ import annotations
@@ -111,7 +112,13 @@ def key_of(
             kinds.append((v.shape, v.dtype, v.perm))
             continue
         tensors.append(held)
-        if isinstance(held, Coded) or held.dtype.kind == "O":
+        if isinstance(held, Coded):
+            # Where its scales lie decides whether it can be reshaped.
+            if not unread or (q := held.quantization).block is not None or q.packed:
+                return None
+            kinds.append((v.shape, v.dtype, v.perm, True, q.axis))
+            continue
+        if held.dtype.kind == "O":
             return None
         if unread or (not kinds and op in _VIEWS and held.flags.c_contiguous):
             kinds.append((v.shape, v.dtype, v.perm, True))
@@ -184,13 +191,23 @@ class Recipe:
         # Operations, and moves of tensors, which make those that they need: None, what, order.
         self._steps: list[tuple[Any, ...]] = []
         at = start
+        decoded = set(trace.decoded)
+
+        def steps(begin: int, end: int) -> None:
+            """Constants are decoded by whoever reads them, and right before that."""
+            for i in range(begin, end):
+                if i not in decoded:
+                    self._steps.append(found.step(ops[i]))
+                elif i + 1 == end or ops[i].outputs[0] not in _next(ops, i, decoded).inputs:
+                    raise NotAlike
+
         for begin, end, edge, relative, out in trace.moves:
-            self._steps += map(found.step, ops[at:begin])
+            steps(at, begin)
             at = end
             if not found.moved(edge, relative, out):
                 self._steps.append((None, [found.edge(edge)], relative, None))
                 found.move(edge, relative, out)
-        self._steps += map(found.step, ops[at:])
+        steps(at, len(ops))
         self._results = [None if v is None else found.value(v) for v in results]
         self._values = found.values
         self._computed = found.computed
@@ -198,7 +215,7 @@ class Recipe:
     def follow(self, b: Builder, inputs: Sequence[Value | None]) -> list[Value | None]:
         """The results of another node of the same kind."""
         computed = [
-            function(*[inputs[i].held for i in given])  # type: ignore[union-attr]
+            function(*[inputs[i].const for i in given])  # type: ignore[union-attr]
             for function, given in self._computed
         ]
         made: list[Edge] = []
@@ -234,6 +251,11 @@ class Recipe:
         return [None if ref is None else _earlier(ref, inputs, values) for ref in self._results]
 
 
+def _next(ops: Sequence[Op], at: int, decoded: set[int]) -> Op:
+    """The next operation that is not among the `decoded`."""
+    return next(op for i, op in enumerate(ops[at:], at) if i not in decoded)
+
+
 def _own(params: dict[str, Any]) -> dict[str, Any]:
     """Parameters with arrays of their own: a model may be changed."""
     return {k: v.copy() if type(v) is np.ndarray else v for k, v in params.items()}
@@ -249,7 +271,7 @@ def _constant(ref: _Ref, inputs: Sequence[Value | None], computed: Sequence[Any]
         return Value(array.shape, array.dtype, None, perm, array)
     source = inputs[which]
     assert source is not None
-    assert isinstance(source.held, np.ndarray)
+    assert source.held is not None
     if shape is not None:
         return Value(shape, source.dtype, None, perm, source.held.reshape(shape))
     if source.statics is None:

@@ -17,7 +17,7 @@ from ... import quantization
 from ...dtypes import is_float
 from ...model import Quantization
 from ...quantization import along, limits, with_positive_scales
-from ..encodings import Coded
+from ..encodings import Coded, alike
 from .common import add, cast, div, mul, nary, reduce, scalar, select, sub, unary
 from .nodes import Lowering, OnnxNode, Unsupported, axis_of, lowers
 from .values import Value, coded_constant, constant
@@ -72,6 +72,43 @@ def _parameters(n: OnnxNode) -> tuple[np.ndarray, np.ndarray] | None:
     return scale.data.astype(np.float64), zero.data.astype(np.int64)
 
 
+def _whole(n: OnnxNode, bitwidth: int | None) -> Quantization | None:
+    """The encoding of most tensors: one scale above 0 and one zero point, which are given."""
+    scale = n.input(1).held
+    if type(scale) is not np.ndarray or scale.size != 1 or scale.dtype.kind != "f":
+        return None
+    point = 0
+    if (given := n.optional(2)) is not None:
+        zero = given.held
+        if type(zero) is not np.ndarray or zero.size != 1 or zero.dtype.kind not in "iu":
+            return None
+        point = zero.item()
+    one: float = scale.item()
+    known = 0 < one < math.inf and -(2**31) < point < 2**31
+    return Quantization(one, -point, None, bitwidth) if known else None
+
+
+def _channelwise(n: OnnxNode, shape: tuple[int, ...], bitwidth: int | None) -> Quantization | None:
+    """The encoding of most weights: for each channel a scale above 0, and a zero point of up to 16
+    bits, which are given."""
+    scale, given = n.input(1).held, n.optional(2)
+    zero = np.zeros(1, np.int8) if given is None else given.held
+    if type(scale) is not np.ndarray or type(zero) is not np.ndarray or n.integer("block_size"):
+        return None
+    if scale.ndim != 1 or scale.dtype.kind != "f" or not scale.size or zero.ndim > 1:
+        return None
+    if zero.dtype.kind not in "iu" or zero.dtype.itemsize > 2:
+        return None
+    axis = axis_of(n.integer("axis", 1), len(shape))
+    if scale.size != shape[axis] or zero.size not in (1, scale.size):
+        return None
+    if not 0 < scale.min() <= scale.max() < math.inf:  # nor where one is NaN
+        return None
+    offsets = np.empty(scale.size, np.int32)
+    np.negative(zero, out=offsets, dtype=np.int32)
+    return Quantization(scale.astype(np.float64), offsets, axis, bitwidth)
+
+
 def _encoding(
     n: OnnxNode,
     found: tuple[np.ndarray, np.ndarray] | None,
@@ -84,7 +121,7 @@ def _encoding(
     if found is None:
         return None
     scale, zero = found
-    if scale.size == zero.size == 1 and 0 < (one := scale.item()) < math.inf:  # the usual case
+    if scale.size == zero.size == 1 and 0 < (one := scale.item()) < math.inf:
         return Quantization(one, -zero.item(), None, bitwidth)
     if not np.all(np.isfinite(scale)):
         raise ValueError(f"scales have to be finite, and are {scale.ravel()[:4].tolist()}")
@@ -99,8 +136,9 @@ def _encoding(
         return Quantization(scale, offset, bitwidth=bitwidth, block=block) if whole else None
     if max(scale.ndim, zero.ndim) > 1:
         return None
-    scales, offsets = (np.broadcast_to(v.ravel(), (shape[axis],)) for v in (scale, -zero))
-    return Quantization(np.array(scales), offsets.astype(np.int32), axis, bitwidth)
+    scales, offsets = np.empty(shape[axis]), np.empty(shape[axis], np.int32)
+    scales[...], offsets[...] = scale.ravel(), -zero.ravel()
+    return Quantization(scales, offsets, axis, bitwidth)
 
 
 def _below(x: Value, build: Callable[[Value], Value]) -> Value:
@@ -146,8 +184,13 @@ def dequantize(c: Lowering, n: OnnxNode) -> Value:
     if x.data is not None:
         return _constant(n, x.data, real)
     x, per_channel = _channels(c, n, x, x.dtype)
-    if q := _encoding(n, _parameters(n), x.shape, _storage(x.dtype)[1], per_channel):
-        return _emit(c, "Dequantize", _emit(c, "Cast", x, x.dtype, q), real, None)
+    bitwidth = _storage(x.dtype)[1]
+    q = _whole(n, bitwidth) or _encoding(n, _parameters(n), x.shape, bitwidth, per_channel)
+    if q:
+        # Codes that were quantized so, as most are, need no operation that says so.
+        if x.edge is None or not alike(x.edge.quantization, q):
+            x = _emit(c, "Cast", x, x.dtype, q)
+        return _emit(c, "Dequantize", x, real, None)
     y = sub(c, cast(c, x, _FLOAT), _factor(c, n, _zeros(n), x.shape))
     scale = n.input(1)
     if scale.data is None or not np.all(scale.data == 1):
@@ -156,6 +199,10 @@ def dequantize(c: Lowering, n: OnnxNode) -> Value:
 
 
 def _constant(n: OnnxNode, codes: np.ndarray, real: np.dtype) -> Value:
+    if codes.dtype.kind in "iu":
+        bitwidth = _storage(codes.dtype)[1]
+        if q := _whole(n, bitwidth) or _channelwise(n, codes.shape, bitwidth):
+            return coded_constant(Coded(codes, q, real))
     found = _parameters(n)
     if found is None:
         raise Unsupported("the scale of a constant is computed by the graph")
@@ -164,7 +211,7 @@ def _constant(n: OnnxNode, codes: np.ndarray, real: np.dtype) -> Value:
     def spread(values: np.ndarray) -> np.ndarray:
         return _per_element(values, n, codes.shape)
 
-    if codes.dtype.name in _NARROW or codes.dtype.kind in "iu":
+    if codes.dtype.kind in "iu" or codes.dtype.name in _NARROW:
         dtype, bitwidth = _storage(codes.dtype)
         codes = codes.astype(dtype, copy=False)
         if dtype.itemsize == 1:
@@ -194,7 +241,9 @@ def quantize(c: Lowering, n: OnnxNode) -> Value:
     x, code = n.input(0), n.dtype()
     dtype, bitwidth = _storage(code)
     x, per_channel = _channels(c, n, x, code)
-    q = _encoding(n, _parameters(n), x.shape, bitwidth, x.is_const or per_channel)
+    q = _whole(n, bitwidth)
+    if q is None:
+        q = _encoding(n, _parameters(n), x.shape, bitwidth, x.is_const or per_channel)
     if x.data is not None and q is not None:
         return constant(quantization.quantize(x.data, q, dtype).astype(code))
     x = cast(c, x, _FLOAT) if not is_float(x.dtype) else x

@@ -20,7 +20,7 @@ from ..budget import Budget
 from ..guard import map_or_read, name_of, shortened
 from . import wire
 from .order import in_order
-from .written import ELEMENTS, Written, parts, raw_array, written
+from .written import ELEMENTS, Written, listed_array, parts, raw_array, written
 
 #: The operator sets of the default domain that are understood.
 FIRST_OPSET = 7
@@ -255,9 +255,13 @@ def array_of(tensor: onnx.TensorProto, where: str, raw: memoryview | None = None
     """The elements of a TensorProto, whose raw data is `raw` if that is not in it. Raises
     `ModelError` when bytes and shape disagree."""
     try:
-        if raw is None and tensor.HasField("raw_data"):
+        if raw is None:
             message = tensor.SerializeToString()
-            array = raw_array(message, _core.onnx_tensor(message))
+            array = (
+                raw_array(message, _core.onnx_tensor(message))
+                if tensor.HasField("raw_data")
+                else listed_array(message)
+            )
             if array is not None:
                 return array
         dims = tuple(tensor.dims)

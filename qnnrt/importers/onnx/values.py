@@ -124,7 +124,7 @@ def constant(array: np.ndarray) -> Value:
 
 
 def coded_constant(coded: Coded) -> Value:
-    shape = tuple(int(d) for d in coded.codes.shape)
+    shape = coded.codes.shape
     return Value(shape, coded.dtype, perm=identity(len(shape)), held=coded)
 
 
@@ -187,9 +187,10 @@ class Trace:
             as which of its results.
         moves: tensors that were put into another order: where the operations for it begin and end,
             of what, how, and what that is then.
+        decoded: where the operations are that decode constants which are held as integers.
     """
 
-    __slots__ = ("computed", "laid_out", "lost", "moves", "reshaped")
+    __slots__ = ("computed", "decoded", "laid_out", "lost", "moves", "reshaped")
 
     def __init__(self) -> None:
         self.lost = False
@@ -197,6 +198,7 @@ class Trace:
         self.reshaped: dict[Value, Value] = {}
         self.computed: dict[Value, tuple[Computation, tuple[Value, ...], int]] = {}
         self.moves: list[tuple[int, int, Edge, Perm, Edge]] = []
+        self.decoded: list[int] = []
 
     def lay_out(self, v: Value, edge: Edge) -> None:
         # Small ones with the same elements are one tensor; those of another node may differ.
@@ -304,6 +306,8 @@ class Builder:
         codes = codes.reshape(physical(codes.shape))
         shape = tuple(int(d) for d in codes.shape)
         edge = Edge(shape, codes.dtype, codes, quantization=held.quantization)
+        if self.trace is not None:
+            self.trace.decoded.append(len(self.ops))
         return self.raw("Dequantize", [edge], [(shape, coded.dtype)])[0]
 
     def computed(self, function: Computation, *given: Value) -> list[Value]:
@@ -422,7 +426,12 @@ class Builder:
         if v.held is not None:
             if v.coded is not None:
                 coded = v.coded.reshape(shape)
-                return constant(v.const.reshape(shape)) if coded is None else coded_constant(coded)
+                if coded is None:
+                    return constant(v.const.reshape(shape))
+                found = coded_constant(coded)
+                if self.trace is not None and v not in self.trace.reshaped:
+                    self.trace.reshaped[found] = v
+                return found
             found = constant(v.const.reshape(shape))
             if self.trace is not None:
                 self.trace.reshaped[found] = self.trace.reshaped.get(v, v)

@@ -29,6 +29,11 @@ ELEMENTS: Final = {
          "BFLOAT16", "DOUBLE", "UINT32", "UINT64"),
     )
 }  # fmt: skip
+#: Of these, what a tensor may list as int32.
+_LISTED: Final = {
+    onnx.TensorProto.DataType.Value(name) for name in ("UINT8", "INT8", "UINT16", "INT16", "INT32")
+}
+_FLOAT: Final = np.dtype(np.float32)
 #: Raw data of so many bytes is copied out of its message: it lies on a boundary then.
 _COPIED = 1 << 14
 
@@ -50,6 +55,20 @@ def raw_array(
     except ValueError:
         pass
     return None
+
+
+def listed_array(message: bytes) -> np.ndarray | None:
+    """The elements of a serialized tensor that lists them as float32 or int32: of scales and zero
+    points, mostly. None for any other."""
+    if (found := raw_array(message, _core.onnx_floats(message))) is not None:
+        return found if found.dtype == _FLOAT else None
+    listed = _core.onnx_integers(message)
+    if listed is None or listed[1] not in _LISTED:
+        return None
+    try:
+        return np.frombuffer(listed[2], np.int32).astype(ELEMENTS[listed[1]]).reshape(listed[0])
+    except ValueError:
+        return None
 
 
 class Attributes:
