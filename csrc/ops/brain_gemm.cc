@@ -41,6 +41,8 @@ bool UsesTiles(size_t m) { return m > 1 && HasTiles(); }
 bool UsesTileRows(size_t m, bool cached) { return cached && m <= kTileRows && UsesTiles(m); }
 
 // Tiles are read whole, pairs too: rows of A that end before are copied, with zeros behind them.
+// Where there are rows before a last block, it begins by some of those instead: a copy is written
+// by one core in each run, and takes the others as long to read as a small product.
 struct Copied {
   size_t first, rows;  // of A, and how many there are then
   size_t depth;        // of each row
@@ -49,9 +51,10 @@ struct Copied {
         depth(Rounded(k, UsesTiles(m) ? kTileDepth : 2)) {
     if (depth != k) {
       first = 0;
-    } else {
-      first = rows != m ? m / BlockRows() * BlockRows() : rows;
+      return;
     }
+    if (m > BlockRows()) rows = m;
+    first = rows != m ? 0 : rows;
   }
   size_t count() const { return rows - first; }
 };
@@ -222,6 +225,7 @@ void RunBrainGemm(const BrainGemm& g, void* scratch, const Threads& threads,
   struct Place {
     size_t block, panel;
     size_t m0, n0, rows, columns;
+    size_t again;  // rows before, which are multiplied again
     const uint16_t* a;
     const uint32_t* packed;
   };
@@ -230,14 +234,16 @@ void RunBrainGemm(const BrainGemm& g, void* scratch, const Threads& threads,
     const size_t here = std::min(group, panels - first);  // panels of this group
     const size_t block = in / here, panel = first + in % here;
     const size_t m0 = block * rows, n0 = panel * kColumns;
-    const uint16_t* a = m0 < copied.first ? g.a + m0 * lda : copy + (m0 - copied.first) * lda;
+    const size_t count = std::min(rows, g.m - m0);
+    const size_t again = tiles && copied.count() == 0 ? Rounded(count, kTileRows) - count : 0;
     return Place{block,
                  panel,
                  m0,
                  n0,
-                 std::min(rows, g.m - m0),
+                 count,
                  std::min(kColumns, g.n - n0),
-                 a,
+                 again,
+                 whole + (m0 - again) * lda,
                  g.packed + panel * pairs * kColumns};
   };
   const Bias bias(g);
@@ -257,13 +263,14 @@ void RunBrainGemm(const BrainGemm& g, void* scratch, const Threads& threads,
     const auto store_piece = [&](const Place& p, float* from, size_t piece) {
       const size_t first = p.rows * piece / kPieces, count = p.rows * (piece + 1) / kPieces - first;
       if (count == 0) return;
-      store({p.m0 + first, count, p.n0, p.columns, from + first * kColumns, kColumns});
+      from += (p.again + first) * kColumns;
+      store({p.m0 + first, count, p.n0, p.columns, from, kColumns});
     };
     Place last = {};
     for (size_t i = begin; i < end; ++i) {
       const Place p = place(i);
       const uint32_t* next = p.packed + (p.panel + group < panels ? group * pairs * kColumns : 0);
-      InTiles(p.a, lda, p.rows, p.packed, pairs, bias.From(p.n0), c[i % 2],
+      InTiles(p.a, lda, p.again + p.rows, p.packed, pairs, bias.From(p.n0), c[i % 2],
               {next, p.block, blocks, rows_stay}, [&](size_t piece) {
                 if (i != begin) store_piece(last, c[(i - 1) % 2], piece);
               });

@@ -4,6 +4,7 @@ stay in caches and others: in FLOAT_32, BFLOAT_16 and FLOAT_16."""
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import ml_dtypes
@@ -16,9 +17,10 @@ from qnnrt import Session
 from qnnrt.model import Node, Tensor
 from qnnrt.qnn import shared_weights
 from support import reference
-from support.one_node import Case, case
+from support.one_node import Case, case, u32
 
 DEPTH = 1500
+HAS_TILES = "amx_bf16" in Path("/proc/cpuinfo").read_text() and "QNNRT_ISA" not in os.environ
 #: Of a table beside a product: no cache keeps so many weights for the next run.
 TABLE = np.zeros((9 << 20) // 4096 * 1024, np.int32).reshape(-1, 1024)
 
@@ -172,3 +174,53 @@ def test_a_row_and_a_chunk_hold_their_weights_once(precision: str) -> None:
         before = shared_weights()
         with Session(many.model, precision=precision):
             assert shared_weights().nbytes == before.nbytes > 0
+
+
+#: Spatial dims, channels and outputs: of one to three dims, some images, odd numbers.
+PIXELS = [
+    ((2, 7, 7), 512, 515), ((1, 1, 2), 384, 512), ((1, 11), 1027, 192), ((3, 40), 640, 320),
+    ((1, 2, 4, 5), 768, 300), ((128, 1, 1), 301, 659),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "channels", "outputs"), PIXELS)
+@pytest.mark.parametrize("bias", [False, True])
+def test_few_pixels_are_a_chunk_of_rows_to_many_weights(
+    shape: tuple[int, ...], channels: int, outputs: int, bias: bool, tmp_path: Path
+) -> None:
+    rank = len(shape) - 1
+    op, out = f"Conv{rank}d", (*shape, outputs)
+    x, z, b = numbers(1, *shape, channels), numbers(2, *out), numbers(3, outputs)
+    w, v = numbers(4, *[1] * rank, channels, outputs) / 32, numbers(5, 8, outputs)
+    one, none = u32(*[1] * rank), np.zeros((rank, 2), np.uint32)
+    params: dict[str, object] = {"stride": one, "pad_amount": none}
+    if rank == 1:
+        params = {"stride": np.uint32(1), "pad_amount": none[0]}
+    model = chain(
+        Node("one", "ElementWiseNeg", ["x"], ["a"], {}),
+        Node("two", "ElementWiseNeg", ["x2"], ["r"], {}),
+        Node("product", op, ["a", "w"] + ["b"] * bias, ["c"], params),
+        Node("sum", "ElementWiseAdd", ["c", "r"], ["s"], {}),
+        Node("relu", "Relu", ["s"], ["g"], {}),
+        Node("next", "FullyConnected", ["g", "v"], ["y"], {}),
+        x=x.shape, x2=z.shape, a=x.shape, r=z.shape, w=w, v=v, c=out, s=out, g=out,
+        y=(int(np.prod(shape)), 8), **({"b": b} if bias else {}),
+    )  # fmt: skip
+    feeds, found = {"x": x, "x2": z}, []
+    for threads in (1, 3):
+        with Session(model, precision="bfloat16", threads=threads) as session:
+            found.append(next(iter(session.run(feeds).values())))
+            steps = json.loads(session.graph.describe() or "")["steps"]
+            session.save_binary(tmp_path / "net.bin")
+    with Session(tmp_path / "net.bin", threads=2) as session:
+        found.append(next(iter(session.run(feeds).values())))
+    (product,) = [s for s in steps if s["op"] == op]
+    assert product["kernel"] == "portable" or not HAS_TILES
+    assert [s["op"] for s in steps].count(op) == len(
+        steps
+    ) - 3  # what follows is done to its blocks
+    x, z, w, v = (rounded(t).astype(np.float64) for t in (x, z, w, v))
+    g = np.maximum(-x @ w.reshape(channels, outputs) + b * bias - z, 0).reshape(-1, outputs)
+    room = 2**-8 * (g @ np.abs(v.T)) + 1e-3
+    assert np.abs((found[0] - g @ v.T) / room).max() <= 1
+    assert all(np.array_equal(found[0], other) for other in found)

@@ -82,6 +82,9 @@ Result<KernelPtr> MakeWindow(const Node& node, const ConvGeometry& geometry,
                              const KernelOptions& options);
 // Static weights of FLOAT_32 over one to three channels: some first convolutions of images.
 bool TakesFewChannels(const Node& node, const ConvGeometry& geometry);
+// In BFLOAT_16, 1x1 where few pixels pass by many weights, on a processor's matrix tiles: the
+// product of a chunk of rows, which fetches weights ahead.
+bool TakesFewPixels(const Node& node, const ConvGeometry& geometry);
 // In BFLOAT_16, static weights in groups of a few channels, on a processor's matrix tiles.
 bool TakesGroupTiles(const Node& node, const ConvGeometry& geometry);
 Result<KernelPtr> MakeGroupTiles(const Node& node, const ConvGeometry& geometry,

@@ -5,6 +5,8 @@
 #include "ops/conv/conv.h"
 #include "ops/gemm.h"
 #include "ops/isa.h"
+#include "ops/matmul/matmul.h"
+#include "ops/tiles.h"
 
 namespace qnnrt {
 namespace {
@@ -316,8 +318,33 @@ bool TakesFewChannels(const Node& node, const ConvGeometry& g) {
          node.inputs[1]->is_static() && g.taps() * g.cin <= kMostTerms && g.cout >= kLeastColumns;
 }
 
+// As of a product's rows (onednn/matmul.cc). Of smaller weights, which caches keep, a thread's own
+// pixels count for more (decision 32).
+bool TakesFewPixels(const Node& node, const ConvGeometry& g) {
+  constexpr int64_t kMostPixels = 128, kLargeWeights = 192 * 1024;
+  const auto is_brain = [](const Tensor* t) { return t->dtype == QNN_DATATYPE_BFLOAT_16; };
+  const auto stored = [&](const Tensor* t) {
+    return is_brain(t) || t->dtype == QNN_DATATYPE_FLOAT_32;
+  };
+  const auto all = [](const ConvGeometry::Dims& dims, int64_t value) {
+    return std::all_of(dims.begin(), dims.end(), [&](int64_t d) { return d == value; });
+  };
+  return HasTiles() && is_brain(node.inputs[0]) && is_brain(node.inputs[1]) &&
+         node.inputs[1]->is_static() && stored(node.outputs[0]) &&
+         (!node.HasInput(2) || stored(node.inputs[2])) && g.group == 1 && all(g.kernel, 1) &&
+         all(g.stride, 1) && all(g.pad_before, 0) && all(g.pad_after, 0) &&
+         g.cin * g.cout >= kLargeWeights && g.out_pixels() > 1 && g.out_pixels() <= kMostPixels;
+}
+
 Result<KernelPtr> MakeConv(const Node& node, const KernelOptions& options) {
   QNNRT_ASSIGN_OR_RETURN(const ConvGeometry g, ReadConv(node));
+  if (TakesFewPixels(node, g)) {
+    MatMulGeometry product;
+    product.m = static_cast<size_t>(g.out_pixels());
+    product.n = static_cast<size_t>(g.cout);
+    product.k = static_cast<size_t>(g.cin);
+    return MakeNarrowMatMul(node, product, options);
+  }
   if (TakesGroupTiles(node, g)) return MakeGroupTiles(node, g, options);
   if (TakesWindow(node, g)) return MakeWindow(node, g, options);
   if (TakesByChannel(node, g)) return MakeByChannel(node, g, options);

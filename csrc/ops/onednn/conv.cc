@@ -52,6 +52,8 @@ bool IsSmallLine(const Node& node, const ConvGeometry& g) {
          (g.cout > kHalfVector || g.out[2] < kLongLine);
 }
 
+Result<KernelPtr> MakePartOfConv(const Node& node, const KernelOptions& options);
+
 Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool transposed) {
   const Tensor& in = *node.inputs[0];
   const Tensor& weights = *node.inputs[1];
@@ -89,7 +91,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   if (Load() == nullptr) return KernelPtr();
 
   const int threads = ThreadsFor(node, options, c->work);
-  QNNRT_ASSIGN_OR_RETURN(KernelPtr parts, MakeParts(node, options, *c, threads, MakeConv));
+  QNNRT_ASSIGN_OR_RETURN(KernelPtr parts, MakeParts(node, options, *c, threads, MakePartOfConv));
   if (parts) return parts;
 
   ProductLayouts l(*c, ChannelLast(in, types->in), ChannelLast(out, types->out), types->in);
@@ -98,10 +100,16 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   return MakeProduct(node, options, threads, *c, l);
 }
 
+Result<KernelPtr> MakePartOfConv(const Node& node, const KernelOptions& options) {
+  return Make(node, options, false);
+}
+
 }  // namespace
 
 Result<KernelPtr> MakeConv(const Node& node, const KernelOptions& options) {
-  return Make(node, options, false);
+  QNNRT_ASSIGN_OR_RETURN(const ConvGeometry geometry, ReadConv(node));
+  // Of the whole convolution: a part has few pixels because of the threads.
+  return TakesFewPixels(node, geometry) ? KernelPtr() : Make(node, options, false);
 }
 
 Result<KernelPtr> MakeTransposeConv(const Node& node, const KernelOptions& options) {
