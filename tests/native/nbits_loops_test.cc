@@ -155,6 +155,53 @@ void CheckAll() {
   }
 }
 
+// What a piece of the tiles writes are the rows that Runs names, and no two of one row's are a
+// multiple of 4 KiB apart, where another distance is possible.
+void CheckRuns(size_t n, size_t k) {
+  const size_t blocks = k / 32;
+  std::vector<uint8_t> codes(n * k, 129);
+  const std::vector<float> scales(n * blocks, 1.0f), x(k, 1.0f);
+  const NBitsLoops& loops = NBitsFor(8, 3);
+  const size_t stride = loops.RowBytes(k, blocks);
+  char* const arranged = static_cast<char*>(std::aligned_alloc(64, (stride + 63) / 64 * 64));
+  loops.arrange(x.data(), k, 32, arranged);
+  NBitsProduct p{};
+  p.weights = {codes.data(), k, false, scales.data(), nullptr, k, 32, blocks, false};
+  p.n = n;
+  p.x = arranged;
+  p.m = 1;
+  p.ldc = n;
+  std::vector<float> c(n), expected(n, 0.0f);
+  p.c = c.data();
+  const size_t tiles = (n + kNBitsTile - 1) / kNBitsTile;
+  for (size_t pieces = 1; pieces <= tiles; ++pieces) {
+    std::fill(expected.begin(), expected.end(), 0.0f);
+    std::fill(c.begin(), c.end(), 0.0f);
+    for (size_t i = 0; i < pieces; ++i) {
+      const size_t first = tiles * i / pieces, end = tiles * (i + 1) / pieces;
+      loops.dots(p, first, end);
+      std::vector<size_t> firsts;
+      loops.Runs(p, first, end, [&](size_t from, size_t to) {
+        firsts.push_back(from);
+        for (size_t row = from; row < to; ++row) expected[row] += static_cast<float>(k);
+      });
+      CHECK(c == expected);
+      if (loops.one_row_apart && k % 4096 != 0 && firsts.size() > 1 && n >= 2 * kNBitsTile)
+        CHECK((firsts[1] - firsts[0]) * k % 4096 != 0);
+    }
+  }
+  std::free(arranged);
+}
+
+TEST(RowsReadTogetherAreNoMultipleOfAPageApart) {
+  for (size_t n : {7, 8, 16, 19, 23, 32, 35, 64, 71, 192}) {
+    CheckRuns(n, 2048);
+    CheckRuns(n, 1024);
+    CheckRuns(n, 4096);
+    CheckRuns(n, 576);
+  }
+}
+
 // In a process of its own: which instructions there are is found out once.
 bool PassesWith(const char* isa) {
   const pid_t child = fork();

@@ -215,7 +215,7 @@ class MatMulNBits final : public Kernel {
                                   BiasOf(args, matrix),    out, n};
     const PostOps& post_ops = Behind(matrix);
     loops_.dots(product, begin, end);
-    loops_.Runs(g_.m, n, begin, end, [&](size_t first, size_t last) {
+    loops_.Runs(product, begin, end, [&](size_t first, size_t last) {
       for (size_t m = 0; m < g_.m; ++m) {
         if (extreme[m]) PlainDots(product, in + m * g_.k, m, first, last);
         const size_t at = m * n + first;

@@ -56,6 +56,14 @@ struct NBitsProduct {
   size_t ldc;
 };
 
+// From one to the next of the kNBitsTile rows that loops for one row of x take together, which are
+// as far apart as they can be. Not a multiple of 4 KiB, in bytes of codes: each set of the L1 cache
+// would have to hold lines of all of them. Rows behind the last whole step are taken as neighbours.
+constexpr size_t NBitsStep(size_t n, size_t row_bytes) {
+  const size_t step = n / kNBitsTile;
+  return step > 1 && step * row_bytes % 4096 == 0 && row_bytes % 4096 != 0 ? step - 1 : step;
+}
+
 struct NBitsLoops {
   // A row of x is put into the order in which a vector of words has the codes, a chunk of words
   // after the other, each with what is needed of it beside its elements.
@@ -71,12 +79,11 @@ struct NBitsLoops {
   // use(first, end) for the rows of the weights that these tiles have: neighbours, or, for one row
   // of x where `one_row_apart`, kNBitsTile runs of them that are equally far apart.
   template <typename Use>
-  void Runs(size_t m, size_t n, size_t first, size_t end, const Use& use) const {
-    const size_t step = one_row_apart && m == 1 ? n / kNBitsTile : 0;
-    if (step == 0) return use(first * kNBitsTile, std::min(n, end * kNBitsTile));
-    const size_t last = std::min(end, step);
+  void Runs(const NBitsProduct& p, size_t first, size_t end, const Use& use) const {
+    const size_t step = one_row_apart && p.m == 1 ? NBitsStep(p.n, p.weights.row_bytes) : 0;
+    const size_t last = std::min(end, step), behind = std::max(first, step);
     for (size_t i = 0; first < last && i < kNBitsTile; ++i) use(i * step + first, i * step + last);
-    if (end > step) use(step * kNBitsTile, n);
+    if (behind < end) use(behind * kNBitsTile, std::min(p.n, end * kNBitsTile));
   }
 
   size_t RowBytes(size_t k, size_t blocks) const {
