@@ -21,6 +21,7 @@ using qnnrt::ipc::Entry;
 using qnnrt::ipc::Errors;
 using qnnrt::ipc::ForgetTable;
 using qnnrt::ipc::ImportTicket;
+using qnnrt::ipc::KeepSender;
 using qnnrt::ipc::NullArgument;
 using qnnrt::ipc::OpenDirectly;
 using qnnrt::ipc::Peer;
@@ -123,6 +124,10 @@ uint64_t qnnrt_peer_arrived(qnnrt_peer_t* peer, const qnnrt_ticket_t* ticket) {
 
 void qnnrt_peer_close(qnnrt_peer_t* peer) {
   qnnrt::Contained([&] { delete peer; });
+}
+
+void qnnrt_ipc_keep_sender(int keep) {
+  qnnrt::Contained([&] { KeepSender(keep != 0); });
 }
 
 void qnnrt_ipc_counts(qnnrt_ipc_counts_t* out) {

@@ -85,6 +85,9 @@ QNN_API uint64_t qnnrt_peer_receive(qnnrt_peer_t* peer, const qnnrt_ticket_t* ti
 // waited for. peer as above: 60010.
 QNN_API uint64_t qnnrt_peer_arrived(qnnrt_peer_t* peer, const qnnrt_ticket_t* ticket);
 QNN_API void qnnrt_peer_close(qnnrt_peer_t* peer);
+// Messages are received faster while the process of the last sender stays open, for which the
+// receiver needs a descriptor more: until as many calls with 0 as with anything else.
+QNN_API void qnnrt_ipc_keep_sender(int keep);
 
 typedef struct qnnrt_ipc_counts_t {
   int64_t leases;       // those that only messages keep included

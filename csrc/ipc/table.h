@@ -40,7 +40,10 @@ struct Table {
 Result<UniqueFd> OpenDirectly(const qnnrt_ticket_t& ticket);
 // Marks the message as arrived; false where that has to go through the broker.
 bool ArrivedDirectly(const qnnrt_ticket_t& ticket);
-// Keeps no table mapped.
+// Has the last sender's process stay open, until as many have said the contrary: a descriptor, by
+// which its others are found faster.
+void KeepSender(bool keep);
+// Keeps no table mapped, and no process open until the next message.
 void ForgetTable();
 
 }  // namespace qnnrt::ipc

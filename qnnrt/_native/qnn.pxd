@@ -1201,6 +1201,7 @@ cdef extern from "ipc/ipc_api.h" nogil:
         int64_t leases, in_flight, connections, peers, endpoints, fds
 
     void qnnrt_ipc_counts(qnnrt_ipc_counts_t* out)
+    void qnnrt_ipc_keep_sender(int keep)
     void qnnrt_ipc_forget_messages()
 
 

@@ -84,6 +84,10 @@ cdef class PrefixBinder:
         """
         self._memory, self._runner, self._context = memory, memory._runner, memory._context
         self._together, self._parts = together, parts
+        qnnrt_ipc_keep_sender(1)
+
+    def __dealloc__(self):
+        qnnrt_ipc_keep_sender(0)
 
     def receive(self, bytes message not None):
         """The ``Prefix`` of a message, and its ``Slots``, which are bound if they are kept: not in

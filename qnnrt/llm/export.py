@@ -36,46 +36,85 @@ from .decoder import INPUTS
 _OPSET = 24  # the first with TensorScatter and the number of valid keys of an Attention
 
 
-def _op(name: str, like: torch.Tensor, inputs: Sequence[Any], **attributes: Any) -> torch.Tensor:
-    """A node of the exported graph whose output is shaped as `like`."""
+def _op(
+    name: str, dtype: torch.dtype, shape: Sequence[Any], inputs: Sequence[Any], **attributes: Any
+) -> torch.Tensor:
+    """A node of the exported graph."""
     result: torch.Tensor = torch.onnx.ops.symbolic(
-        name, inputs, attributes, dtype=like.dtype, shape=like.shape, version=_OPSET
+        name, inputs, attributes, dtype=dtype, shape=shape, version=_OPSET
     )
     return result
 
 
-class _SlotCache:
-    """What a model takes for its cache: tensors with a slot for each position."""
+class _Cache:
+    """What a model takes for its cache, as far as any is asked."""
 
     is_compileable = False
 
-    def __init__(self, keys: list[torch.Tensor], values: list[torch.Tensor], at: torch.Tensor):
-        self.keys, self.values, self._at = list(keys), list(values), at
-
-    def update(
-        self, key: torch.Tensor, value: torch.Tensor, layer: int, *_: Any, **__: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        for slots, new in ((self.keys, key), (self.values, value)):
-            slots[layer] = _op("TensorScatter", slots[layer], (slots[layer], new, self._at), axis=2)
-        return self.keys[layer], self.values[layer]
+    def __init__(self, capacity: int):
+        self.capacity = capacity
 
     def get_seq_length(self, layer: int = 0) -> int:
         return 0  # positions are given
 
     def get_mask_sizes(self, *_: Any, **__: Any) -> tuple[int, int]:
-        return self.keys[0].shape[2], 0
+        return self.capacity, 0
+
+
+class _SlotCache(_Cache):
+    """Tensors with a slot for each position, of each layer in `layers`."""
+
+    def __init__(
+        self,
+        layers: Sequence[int],
+        keys: list[torch.Tensor],
+        values: list[torch.Tensor],
+        at: torch.Tensor,
+    ):
+        super().__init__(keys[0].shape[2])
+        self.keys, self.values, self._layers, self._at = list(keys), list(values), layers, at
+
+    def update(
+        self, key: torch.Tensor, value: torch.Tensor, layer: int, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        i = self._layers.index(layer)
+        for parts, new in ((self.keys, key), (self.values, value)):
+            slots = parts[i]
+            inputs = slots, new, self._at
+            parts[i] = _op("TensorScatter", slots.dtype, slots.shape, inputs, axis=2)
+        return self.keys[i], self.values[i]
 
     def __len__(self) -> int:
         return len(self.keys)
 
 
+class _Seen(_Cache):
+    """Notes what a model would put into its cache: layer -> shapes of its keys and values. Layers
+    may differ, and some read what another one has put there."""
+
+    def __init__(self, capacity: int):
+        super().__init__(capacity)
+        self.shapes: dict[int, tuple[torch.Size, torch.Size]] = {}
+
+    def update(
+        self, key: torch.Tensor, value: torch.Tensor, layer: int, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        self.shapes[layer] = key.shape, value.shape
+        keys, values = (x.new_zeros(*x.shape[:2], self.capacity, x.shape[3]) for x in (key, value))
+        return keys, values
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+
 @dataclass
 class _Traced:
-    """A model that is being traced: the positions of its tokens, [batch, sequence], and the slots
-    that are filled behind them."""
+    """A model that is being traced: the positions of its tokens, [batch, sequence], the slots that
+    are filled behind them, and how often it has attended."""
 
     at: torch.Tensor
     filled: torch.Tensor
+    attentions: int = 0
 
 
 _traced: list[_Traced] = []
@@ -94,6 +133,7 @@ def _attention(
         if kwargs.get(name) is not None:
             raise NotImplementedError(f"an attention with {name} has no counterpart in the export")
     traced = _traced[-1]
+    traced.attentions += 1
     attributes: dict[str, Any] = {}
     attributes["scale"] = float(query.shape[-1] ** -0.5 if scaling is None else scaling)
     if kwargs.get("softcap") is not None:
@@ -103,13 +143,39 @@ def _attention(
         slots = torch.arange(key.shape[2])[None, None, None, :]
         mask = mask & (slots > traced.at[:, None, :, None] - window)
     inputs = (query, key, value, mask, None, None, traced.filled)
-    return _op("Attention", query, inputs, **attributes).transpose(1, 2).contiguous(), None
+    shape = (*query.shape[:3], value.shape[3])
+    result = _op("Attention", query.dtype, shape, inputs, **attributes)
+    return result.transpose(1, 2).contiguous(), None
+
+
+def _text(model: PreTrainedModel) -> Any:
+    """The configuration of the decoder, which may be one part of a model's."""
+    return model.config.get_text_config(decoder=True)
 
 
 class _Step(torch.nn.Module):
     def __init__(self, model: PreTrainedModel, capacity: int):
         super().__init__()
         self.model, self.capacity = model, capacity
+        self.layers: list[int] = []  # that have a cache
+
+    def shapes(self) -> list[tuple[torch.Size, torch.Size]]:
+        """Of the keys and values that each of `layers` caches, which it finds by running the model.
+
+        Raises ValueError: there are layers that do not ask transformers to attend.
+        """
+        tokens, position = torch.zeros(1, 2, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)
+        seen = _Seen(self.capacity)
+        attentions = self._run(tokens, position, position, seen)[1]
+        name, layers = type(self.model).__name__, _text(self.model).num_hidden_layers
+        if attentions < max(layers, len(seen)) or not len(seen):
+            raise ValueError(
+                f"{name} computes attention by code of its own, not by transformers' attention "
+                f"interface (in {layers - attentions} of {layers} layers): what it would do with "
+                "such a cache is not known"
+            )
+        self.layers = sorted(seen.shapes)
+        return [seen.shapes[layer] for layer in self.layers]
 
     def forward(
         self,
@@ -119,10 +185,17 @@ class _Step(torch.nn.Module):
         keys: list[torch.Tensor],
         values: list[torch.Tensor],
     ) -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
+        cache = _SlotCache(self.layers, keys, values, position)
+        logits, _ = self._run(tokens, position, rows, cache)
+        return logits, cache.keys, cache.values
+
+    def _run(
+        self, tokens: torch.Tensor, position: torch.Tensor, rows: torch.Tensor, cache: _Cache
+    ) -> tuple[torch.Tensor, int]:
+        """The logits, and how often transformers was asked to attend."""
         at = position[:, None] + torch.arange(tokens.shape[1])[None, :]
         mask = torch.arange(self.capacity)[None, None, None, :] <= at[:, None, :, None]
         _traced.append(_Traced(at, position + tokens.shape[1]))
-        cache = _SlotCache(keys, values, position)
         try:
             out = self.model(
                 input_ids=tokens,
@@ -133,12 +206,12 @@ class _Step(torch.nn.Module):
                 logits_to_keep=rows,
             )
         finally:
-            _traced.pop()
-        return out.logits, cache.keys, cache.values
+            attentions = _traced.pop().attentions
+        return out.logits, attentions
 
 
 def _check(model: PreTrainedModel, capacity: int) -> None:
-    config = model.config
+    config = _text(model)
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
     if others := kinds - {"full_attention", "sliding_attention"}:
         raise ValueError(
@@ -158,13 +231,9 @@ def export(model: PreTrainedModel, path: str | Path, *, capacity: int = 2048) ->
     its positions do not.
     """
     _check(model, capacity)
-    config = model.config
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    layers = config.num_hidden_layers
+    config = _text(model)
     # Sizes that nothing else in a model has, so that none is taken for a constant.
     batch, sequence, wanted = 5, 7, 3
-    shape = (batch, heads, capacity, size)
     ALL_ATTENTION_FUNCTIONS.register("qnnrt_slots", _attention)
     before = config._attn_implementation
     config._attn_implementation = "qnnrt_slots"
@@ -172,7 +241,14 @@ def export(model: PreTrainedModel, path: str | Path, *, capacity: int = 2048) ->
     if experts is not None:  # in one product with the weights of those that are chosen
         model.set_experts_implementation("batched_mm")
     try:
-        caches = [[torch.zeros(shape, dtype=model.dtype) for _ in range(layers)] for _ in "kv"]
+        step = _Step(model, capacity).eval()
+        with torch.no_grad():
+            shapes = step.shapes()
+        layers = len(shapes)
+        caches = [
+            [torch.zeros(batch, s[1], capacity, s[3], dtype=model.dtype) for s in part]
+            for part in zip(*shapes, strict=True)
+        ]
         example = (
             torch.zeros(batch, sequence, dtype=torch.int64),
             torch.zeros(batch, dtype=torch.int64),
@@ -181,7 +257,6 @@ def export(model: PreTrainedModel, path: str | Path, *, capacity: int = 2048) ->
         )
         slots = [{0: "batch"}] * layers
         parts = [f"{n}.{part}" for part in ("key", "value") for n in range(layers)]
-        step = _Step(model, capacity).eval()
         with torch.no_grad():
             program = torch.onnx.export(
                 step,
@@ -204,14 +279,6 @@ def export(model: PreTrainedModel, path: str | Path, *, capacity: int = 2048) ->
         if experts is not None:
             model.set_experts_implementation(experts)
     assert program is not None
-    # Modules are no way to count: while tracing, some are objects that come and go.
-    served = sum(node.op_type == "Attention" for node in program.model.graph)
-    if served != layers:
-        raise ValueError(
-            f"{type(model).__name__} computes attention by code of its own, not by transformers' "
-            f"attention interface (in {layers - served} of {layers} layers): what "
-            "it would do with such a cache is not known"
-        )
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     program.save(path, external_data=True)

@@ -8,8 +8,10 @@ import pytest
 
 from support.decoders import Exported, build
 
+FAMILIES = ["llama", "qwen2", "qwen3", "gemma2", "gemma4", "mixtral", "gpt2"]
 
-@pytest.fixture(scope="session", params=["llama", "qwen2", "qwen3", "gemma2", "mixtral", "gpt2"])
+
+@pytest.fixture(scope="session", params=FAMILIES)
 def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Exported:
     return build(request.param, tmp_path_factory.mktemp(request.param))
 

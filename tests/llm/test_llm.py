@@ -17,6 +17,8 @@ import pytest
 import qnnrt
 from qnnrt.llm import Conversation, LanguageModel, Prefix, Sampling
 from support.decoders import CAPACITY, VOCABULARY, Exported
+from support.outside import run_code
+from support.senders import WITHOUT_TRACING
 
 pytestmark = pytest.mark.foreign  # torch
 
@@ -377,6 +379,46 @@ def test_a_message_is_received_and_bound_in_one_call(
             model.conversation(message[:-4])
     with pytest.raises(qnnrt.ClosedError):
         model.conversation(message)
+
+
+@pytest.mark.other_fds
+@pytest.mark.parametrize("traces", [True, False], ids=["traces", "may not trace"])
+def test_a_sender_stays_open_while_a_model_receives_from_it(llama: Exported, traces: bool) -> None:
+    """One fd more than before, that goes with the model; also where only the fds may be opened."""
+    receiver = """
+import gc, os, sys
+from qnnrt import _core
+from qnnrt.llm import LanguageModel
+
+def kept():
+    links = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
+    names = [os.readlink(link) for link in links if os.path.lexists(link)]
+    there = [n for n in names if n == "anon_inode:[pidfd]" or n == f"/proc/{os.getppid()}/fd"]
+    assert len(there) == _core.ipc_counts()["fds"], names
+    return len(there)
+
+with LanguageModel(sys.argv[1], strict=True) as model:
+    model.conversation().append([0])
+    for i, message in enumerate(sys.argv[2:]):
+        text = model.conversation(bytes.fromhex(message))
+        print(*text.generate(4), flush=True)
+        assert kept() == 1
+        if i == 0 and os.fork() == 0:
+            os._exit(kept())
+    assert os.wait()[1] == 0  # a child has none of its parent's
+    assert _core.ipc_counts()["peers"] == 0
+gc.collect()
+assert kept() == 0
+"""
+    with LanguageModel(llama.folder, strict=True) as model:
+        text = model.conversation()
+        text.append(TEXT)
+        messages = [text.prefix.to_bytes().hex() for _ in range(3)]
+        code = ("" if traces else WITHOUT_TRACING) + receiver
+        result = run_code(code, str(llama.folder), *messages)
+        assert (result.returncode, result.stderr) == (0, "")
+        made = [list(map(int, line.split())) for line in result.stdout.splitlines()]
+        assert made == [llama.greedy(TEXT, 4)] * 3
 
 
 def test_a_message_is_received_by_a_model_that_has_bound_nothing(llama: Exported) -> None:

@@ -15,7 +15,15 @@ import pytest
 import qnnrt
 from qnnrt import _core
 from support.outside import run_code
-from support.senders import SENDER, another, by_broker, gives_back, message_of, said
+from support.senders import (
+    SENDER,
+    WITHOUT_TRACING,
+    another,
+    by_broker,
+    gives_back,
+    message_of,
+    said,
+)
 from support.toy import relu_model
 from support.waiting import until
 
@@ -104,27 +112,6 @@ def test_a_message_may_be_received_again_and_by_others_while_the_buffer_is_there
             result = run_code(code + "memoryview(b)[0] += 1", message.hex())
             assert (result.returncode, result.stderr) == (0, "")
             assert memoryview(b)[0] == value + 1
-
-
-# From here on the kernel refuses this process to duplicate another one's fds, as it does where
-# Yama or a container's filter restricts tracing.
-WITHOUT_TRACING = """
-import ctypes
-
-class Instruction(ctypes.Structure):
-    _fields_ = [("code", ctypes.c_uint16), ("yes", ctypes.c_uint8), ("no", ctypes.c_uint8),
-                ("k", ctypes.c_uint32)]
-
-class Program(ctypes.Structure):
-    _fields_ = [("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(Instruction))]
-
-PIDFD_GETFD, REFUSED, ALLOWED = 438, 0x50000 | 1, 0x7FFF0000  # EPERM
-code = (Instruction * 4)(Instruction(0x20, 0, 0, 0), Instruction(0x15, 0, 1, PIDFD_GETFD),
-                         Instruction(0x06, 0, 0, REFUSED), Instruction(0x06, 0, 0, ALLOWED))
-program = Program(4, code)
-prctl = ctypes.CDLL(None).prctl
-assert prctl(38, 1, 0, 0, 0) == 0 and prctl(22, 2, ctypes.byref(program)) == 0
-"""
 
 
 @pytest.mark.parametrize("what", ["memfd", "file"])

@@ -23,7 +23,10 @@ class Exported:
         import torch
 
         given = torch.tensor([tokens])
-        made = self.eager.generate(given, max_new_tokens=count, do_sample=False)
+        all_of_it = torch.ones_like(given)  # else a token that pads is left out
+        made = self.eager.generate(
+            given, attention_mask=all_of_it, max_new_tokens=count, do_sample=False
+        )
         return made[0, len(tokens) :].tolist()
 
 
@@ -51,6 +54,17 @@ def build(family: str, folder: Path, **sizes: Any) -> Exported:
             **{**shared, **grouped, "head_dim": 16, "sliding_window": 8, **sizes},
             query_pre_attn_scalar=16,
             attn_logit_softcapping=2.0,
+        ),
+        # Two kinds of layers with caches of their own sizes, and two that read those of the others.
+        "gemma4": lambda: transformers.Gemma4TextConfig(
+            **{**shared, **grouped, "num_hidden_layers": 4, "head_dim": 16, **sizes},
+            global_head_dim=32,
+            num_kv_shared_layers=2,
+            sliding_window=8,
+            hidden_size_per_layer_input=8,
+            vocab_size_per_layer_input=VOCABULARY,
+            tie_word_embeddings=False,
+            layer_types=["sliding_attention", "full_attention"] * 2,
         ),
         "mixtral": lambda: transformers.MixtralConfig(
             **{**shared, **grouped, "num_local_experts": 4, "sliding_window": 8, **sizes}

@@ -63,6 +63,26 @@ def another(code: str, *args: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate(timeout=300)
 
 
+#: From here on the kernel refuses this process to duplicate another one's fds, as it does where
+#: Yama or a container's filter restricts tracing.
+WITHOUT_TRACING = """
+import ctypes
+
+class Instruction(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint16), ("yes", ctypes.c_uint8), ("no", ctypes.c_uint8),
+                ("k", ctypes.c_uint32)]
+
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(Instruction))]
+
+PIDFD_GETFD, REFUSED, ALLOWED = 438, 0x50000 | 1, 0x7FFF0000  # EPERM
+code = (Instruction * 4)(Instruction(0x20, 0, 0, 0), Instruction(0x15, 0, 1, PIDFD_GETFD),
+                         Instruction(0x06, 0, 0, REFUSED), Instruction(0x06, 0, 0, ALLOWED))
+program = Program(4, code)
+prctl = ctypes.CDLL(None).prctl
+assert prctl(38, 1, 0, 0, 0) == 0 and prctl(22, 2, ctypes.byref(program)) == 0
+"""
+
 #: Prints a message about a lease on 4096 bytes of sevens, and waits.
 SENDER = """
 import pickle, sys, qnnrt
