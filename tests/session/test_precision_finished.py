@@ -72,3 +72,21 @@ def test_activations_behind_short_sums_are_rounded_once(added: bool, threads: in
             room = np.abs(wanted) * 2**-8 * 1.001 + 3e-5
             worst[f"{number} {behind}"] = float(np.max(np.abs(got - wanted) / room))
     assert {name: error for name, error in worst.items() if not error <= 1} == {}
+
+
+@pytest.mark.parametrize("behind", ["Sigmoid", "Tanh"])
+def test_what_is_no_number_stays_none_and_infinity_has_its_limit(behind: str) -> None:
+    shape, wide = (1, 64, 64, 1), (1, 64, 64, 16)
+    x, params = numbers(1, *shape), {"stride": u32(1, 1), "pad_amount": pairs((0, 0), (0, 0))}
+    x[0, 3, :3, 0] = np.nan, np.inf, -np.inf
+    model = chain(
+        Node("negative", "ElementWiseNeg", ["x"], ["a"], {}),
+        Node("conv", "Conv2d", ["a", "w"], ["c"], params),
+        Node("behind", behind, ["c"], ["m"], {}),
+        Node("last", "ElementWiseNeg", ["m"], ["y"], {}),
+        x=shape, a=shape, w=np.ones((1, 1, 1, 16), np.float32), c=wide, m=wide, y=wide,
+    )  # fmt: skip
+    with qnnrt.Session(model, precision="bfloat16") as s:
+        got = -s.run({"x": x})["y"][0, 3, :3, 0]
+    low = 0 if behind == "Sigmoid" else -1
+    np.testing.assert_allclose(got, [np.nan, low, 1], atol=1e-30)
