@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/elementwise/coarse.h"
 #include "ops/fixed/codec.h"
 #include "ops/simd.h"
 #include "ops/stored_floats.h"
@@ -40,6 +41,9 @@ PostOps::PostOps(const Node& node) : ops_(node.post_ops) {
   for (const PostOp& op : ops_) {
     const bool add = op.kind == PostOp::Kind::kAdd;
     addends_.push_back(add ? NarrowFloatOf(node.inputs[op.input]->dtype) : nullptr);
+    UnaryLoop loop = nullptr;
+    if (!add && node.outputs[0]->dtype == QNN_DATATYPE_BFLOAT_16) loop = CoarseLoop(op.activation);
+    loops_.push_back(add || loop != nullptr ? loop : DefOf(op.activation).loops.real);
   }
   const auto is_add = [](const PostOp& op) { return op.kind == PostOp::Kind::kAdd; };
   const auto at = std::find_if(ops_.begin(), ops_.end(), is_add);
@@ -75,7 +79,8 @@ void PostOps::Apply(const ExecArgs& args, const OutputBlock& b) const {
       const bool dense = b.columns == b.ld;
       const size_t calls = dense ? 1 : b.rows, count = dense ? b.rows * b.columns : b.columns;
       for (size_t i = 0; i < calls; ++i) {
-        ApplyActivation(op.activation, b.values + i * b.ld, count, op.alpha, op.beta);
+        float* const values = b.values + i * b.ld;
+        loops_[k](values, values, count, {op.alpha, op.beta});
       }
     } else if (addends_[k] == nullptr) {
       Simd().add_block(b.values, b.ld, static_cast<const float*>(args.in[op.input]) + b.offset,

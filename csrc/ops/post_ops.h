@@ -47,6 +47,7 @@ class PostOps {
   std::vector<PostOp> ops_;
   std::optional<Simple> simple_;
   std::vector<const NarrowFloat*> addends_;  // of each op; null: FLOAT_32, or none
+  std::vector<UnaryLoop> loops_;             // of each op; null: none
 };
 
 // Whether a fixed-point node may carry the post op: clamps behind 8-bit products, and behind sums,

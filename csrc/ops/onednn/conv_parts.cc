@@ -1,7 +1,10 @@
 #include "ops/onednn/conv_parts.h"
 
 #include "ops/conv/conv.h"
+#include "ops/elementwise/coarse.h"
 #include "ops/isa.h"
+#include "ops/post_ops.h"
+#include "ops/stored_floats.h"
 #include "ops/tiles.h"
 
 #ifdef QNNRT_ONEDNN_HEADERS
@@ -51,159 +54,257 @@ class WeightsOfParts final : public WeightStore {
 
 // Of a part, or rows of a matrix: less than two tiles gain nothing.
 constexpr size_t kLeastPixels = 24;
+// Of sums in 32 bits: what a second cache keeps beside the input and the weights.
+constexpr size_t kStripBytes = 512 * 1024;
+
+// Whether what follows a product of BFLOAT_16 is done here: oneDNN takes twice the time of our
+// loops for what has an exponential function in it, which is more than that of a product of few
+// terms. Of many terms, the processor does it beside the tiles' work.
+bool Finishes(const Node& node) {
+  constexpr uint64_t kFewTerms = 512;
+  const Tensor& out = *node.outputs[0];
+  if (node.inputs[0]->dtype != QNN_DATATYPE_BFLOAT_16 || out.dtype != QNN_DATATYPE_BFLOAT_16 ||
+      node.inputs[1]->elements() / out.shape.back() > kFewTerms) {
+    return false;
+  }
+  return std::any_of(node.post_ops.begin(), node.post_ops.end(), [](const PostOp& op) {
+    return op.kind == PostOp::Kind::kActivation && CoarseLoop(op.activation) != nullptr;
+  });
+}
+
+// A copy of the node with tensors of its own for what is cut: the input, the output, and what is
+// added to that.
+class PartOf {
+ public:
+  // `sums`: what follows the product is left to who asks, and the output has 32 bits.
+  PartOf(const Node& node, bool sums) : node_(node), sums_(sums) {
+    tensors_.reserve(node.post_ops.size() + 2);
+    if (!sums) return;
+    for (const PostOp& op : node.post_ops) {
+      if (op.kind == PostOp::Kind::kAdd) node_.inputs[op.input] = nullptr;
+    }
+    node_.post_ops.clear();
+    node_.in_place.clear();
+  }
+
+  template <typename CutIn, typename CutOut>
+  void Cut(const CutIn& cut_in, const CutOut& cut_out) {
+    const auto own = [&](const Tensor* whole, const auto& cut) {
+      tensors_.push_back(*whole);
+      cut(&tensors_.back());
+      return &tensors_.back();
+    };
+    node_.inputs[0] = own(node_.inputs[0], cut_in);
+    Tensor* const out = own(node_.outputs[0], cut_out);
+    if (sums_) out->dtype = QNN_DATATYPE_FLOAT_32;
+    node_.outputs[0] = out;
+    for (const PostOp& op : node_.post_ops) {
+      if (op.kind == PostOp::Kind::kAdd)
+        node_.inputs[op.input] = own(node_.inputs[op.input], cut_out);
+    }
+  }
+
+  void SetPads(const std::array<int64_t, 4>& pads) {
+    for (Param& param : node_.params) {
+      if (param.name != "pad_amount") continue;
+      uint32_t words[4];
+      std::copy(pads.begin(), pads.end(), words);
+      std::get<Tensor>(param.value).data = AlignedBytes::Copy(words, sizeof(words));
+    }
+  }
+
+  const Node& node() const { return node_; }
+  size_t elements() const { return node_.outputs[0]->elements(); }
+
+  // Where its inputs begin in the whole ones, which begins with these elements.
+  std::vector<size_t> Offsets(size_t in_at, size_t out_at) const {
+    std::vector<size_t> at(node_.inputs.size(), 0);
+    at[0] = in_at * ElementSize(node_.inputs[0]->dtype);
+    for (const PostOp& op : node_.post_ops) {
+      if (op.kind == PostOp::Kind::kAdd)
+        at[op.input] = out_at * ElementSize(node_.inputs[op.input]->dtype);
+    }
+    return at;
+  }
+
+ private:
+  Node node_;
+  std::vector<Tensor> tensors_;
+  const bool sums_;
+};
 
 class Parts final : public Kernel {
  public:
-  static Result<KernelPtr> OfPixels(const Node& node, const KernelOptions& options, size_t parts,
+  static Result<KernelPtr> OfPixels(const Node& node, const KernelOptions& options, size_t threads,
                                     MakePart make) {
-    std::unique_ptr<Parts> kernel(new Parts);
+    std::unique_ptr<Parts> kernel(new Parts(node, threads));
     WeightsOfParts weights(options);
-    const size_t pixels = node.outputs[0]->elements() / node.outputs[0]->shape.back();
-    for (size_t i = 0; i < parts; ++i) {
-      const size_t begin = pixels * i / parts, end = pixels * (i + 1) / parts;
+    const size_t columns = node.outputs[0]->shape.back(), depth = node.inputs[0]->shape.back();
+    const size_t pixels = node.outputs[0]->elements() / columns;
+    const auto add = [&](size_t owner, size_t begin, size_t end) -> Result<bool> {
       const auto cut = [&](Tensor* t) {
         Shape& shape = t->shape;
         std::fill(shape.begin(), shape.end() - 1, 1u);
         shape[shape.size() - 2] = static_cast<uint32_t>(end - begin);
       };
-      PartOf part(node);
+      PartOf part(node, kernel->finishes_);
       part.Cut(cut, cut);
-      const auto at = [&](const Tensor& t) { return t.bytes() / (end - begin) * begin; };
-      QNNRT_ASSIGN_OR_RETURN(const bool made, kernel->Append(part, weights.Shared(), make,
-                                                             at(part.in()), at(part.out())));
-      if (!made) return KernelPtr();
-    }
-    return KernelPtr(std::move(kernel));
+      return kernel->Append(owner, part, weights.Shared(), make, {end - begin, 0, 0}, begin * depth,
+                            begin * columns);
+    };
+    QNNRT_ASSIGN_OR_RETURN(const bool made, kernel->Cut(pixels, columns, kLeastPixels, add));
+    return made ? KernelPtr(std::move(kernel)) : KernelPtr();
   }
 
   static Result<KernelPtr> OfRows(const Node& node, const KernelOptions& options,
-                                  const ConvGeometry& g, size_t parts, MakePart make) {
-    std::unique_ptr<Parts> kernel(new Parts);
+                                  const ConvGeometry& g, size_t threads, MakePart make) {
+    std::unique_ptr<Parts> kernel(new Parts(node, threads));
     WeightsOfParts weights(options);
-    const int64_t count = static_cast<int64_t>(parts);
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t begin = g.out[1] * i / count, end = g.out[1] * (i + 1) / count;
-      const int64_t from = begin * g.stride[1] - g.pad_before[1];
-      const int64_t to =
-          (end - 1) * g.stride[1] - g.pad_before[1] + (g.kernel[1] - 1) * g.dilation[1] + 1;
+    const auto row = [](const Tensor& t) { return t.elements() / t.shape[1]; };
+    const size_t in_row = row(*node.inputs[0]), out_row = row(*node.outputs[0]);
+    const auto add = [&](size_t owner, size_t begin, size_t end) -> Result<bool> {
+      const int64_t from = static_cast<int64_t>(begin) * g.stride[1] - g.pad_before[1];
+      const int64_t to = (static_cast<int64_t>(end) - 1) * g.stride[1] - g.pad_before[1] +
+                         (g.kernel[1] - 1) * g.dilation[1] + 1;
       const int64_t first = std::max<int64_t>(from, 0), last = std::min(to, g.in[1]);
-      if (first >= last) return KernelPtr();
-      PartOf part(node);
+      if (first >= last) return false;
+      PartOf part(node, kernel->finishes_);
       part.Cut([&](Tensor* t) { t->shape[1] = static_cast<uint32_t>(last - first); },
                [&](Tensor* t) { t->shape[1] = static_cast<uint32_t>(end - begin); });
       part.SetPads({first - from, to - last, g.pad_before[2], g.pad_after[2]});
-      const auto at = [](const Tensor& t, int64_t row) {
-        return t.bytes() / t.shape[1] * static_cast<size_t>(row);
-      };
-      QNNRT_ASSIGN_OR_RETURN(const bool made,
-                             kernel->Append(part, weights.Shared(), make, at(part.in(), first),
-                                            at(part.out(), begin)));
-      if (!made) return KernelPtr();
-    }
-    return KernelPtr(std::move(kernel));
+      return kernel->Append(owner, part, weights.Shared(), make,
+                            {end - begin, first - from, to - last},
+                            static_cast<size_t>(first) * in_row, begin * out_row);
+    };
+    QNNRT_ASSIGN_OR_RETURN(const bool made,
+                           kernel->Cut(static_cast<size_t>(g.out[1]), out_row, 1, add));
+    return made ? KernelPtr(std::move(kernel)) : KernelPtr();
   }
 
   Status Run(const ExecArgs& args) override {
     std::atomic<bool> failed{false};
     Status status;
-    args.threads.For(parts_.size(), 1, [&](size_t begin, size_t end) {
+    args.threads.For(owners_.size(), 1, [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) {
-        Status ran = RunPart(args, i);
-        if (!ran.ok() && !failed.exchange(true)) status = std::move(ran);
+        for (Part& part : owners_[i].parts) {
+          Status ran = RunPart(args, i, part);
+          if (ran.ok()) continue;
+          if (!failed.exchange(true)) status = std::move(ran);
+          break;
+        }
       }
     });
     return status;
   }
 
-  size_t ScratchBytes() const override { return parts_.size() * room_; }
-  bool ReadsInput(size_t i) const override { return parts_[0].kernel->ReadsInput(i); }
-  const char* Name() const override { return parts_[0].kernel->Name(); }
-  size_t WeightBytes() const override { return parts_[0].kernel->WeightBytes(); }
+  size_t ScratchBytes() const override { return owners_.size() * (room_ + sums_room_); }
+  bool ReadsInput(size_t i) const override {
+    const auto adds = [&](const PostOp& op) {
+      return op.kind == PostOp::Kind::kAdd && op.input == i;
+    };
+    return First().ReadsInput(i) || (finishes_ && std::any_of(ops_.begin(), ops_.end(), adds));
+  }
+  const char* Name() const override { return First().Name(); }
+  size_t WeightBytes() const override { return First().WeightBytes(); }
 
  private:
-  // A copy of the node with tensors of its own for what is cut: the input, the output, and what is
-  // added to that.
-  class PartOf {
-   public:
-    explicit PartOf(const Node& node) : node_(node) { tensors_.reserve(node.post_ops.size() + 2); }
-
-    template <typename CutIn, typename CutOut>
-    void Cut(const CutIn& cut_in, const CutOut& cut_out) {
-      const auto own = [&](const Tensor* whole, const auto& cut) {
-        tensors_.push_back(*whole);
-        cut(&tensors_.back());
-        return &tensors_.back();
-      };
-      node_.inputs[0] = own(node_.inputs[0], cut_in);
-      node_.outputs[0] = own(node_.outputs[0], cut_out);
-      for (const PostOp& op : node_.post_ops) {
-        if (op.kind == PostOp::Kind::kAdd)
-          node_.inputs[op.input] = own(node_.inputs[op.input], cut_out);
-      }
+  // What tells the kernels of an owner's parts apart.
+  struct Cutting {
+    size_t units;
+    int64_t top, bottom;  // padding
+    bool operator==(const Cutting& o) const {
+      return units == o.units && top == o.top && bottom == o.bottom;
     }
-
-    void SetPads(const std::array<int64_t, 4>& pads) {
-      for (Param& param : node_.params) {
-        if (param.name != "pad_amount") continue;
-        uint32_t words[4];
-        std::copy(pads.begin(), pads.end(), words);
-        std::get<Tensor>(param.value).data = AlignedBytes::Copy(words, sizeof(words));
-      }
-    }
-
-    const Node& node() const { return node_; }
-    const Tensor& in() const { return *node_.inputs[0]; }
-    const Tensor& out() const { return *node_.outputs[0]; }
-
-    // Where its inputs begin in the whole ones.
-    std::vector<size_t> Offsets(size_t in_at, size_t out_at) const {
-      std::vector<size_t> at(node_.inputs.size(), 0);
-      at[0] = in_at;
-      for (const PostOp& op : node_.post_ops) {
-        if (op.kind != PostOp::Kind::kAdd) continue;
-        at[op.input] =
-            out_at / ElementSize(out().dtype) * ElementSize(node_.inputs[op.input]->dtype);
-      }
-      return at;
-    }
-
-   private:
-    Node node_;
-    std::vector<Tensor> tensors_;
   };
-
   struct Part {
-    KernelPtr kernel;
+    Kernel* kernel;
     std::vector<const void*> in;
     std::vector<size_t> in_at;
-    size_t out_at;
+    size_t out_at, elements;
+  };
+  struct Owner {  // a thread
+    std::vector<std::pair<Cutting, KernelPtr>> kernels;
+    std::vector<Part> parts;
   };
 
-  // False when nothing makes a kernel of it.
-  Result<bool> Append(const PartOf& part, const KernelOptions& options, MakePart make, size_t in_at,
-                      size_t out_at) {
-    QNNRT_ASSIGN_OR_RETURN(KernelPtr made, make(part.node(), options));
-    if (!made) return false;
-    room_ = std::max(room_, ScratchRoom(made->ScratchBytes()));
-    std::vector<size_t> at = part.Offsets(in_at, out_at);
-    std::vector<const void*> in(at.size());
-    parts_.push_back({std::move(made), std::move(in), std::move(at), out_at});
+  Parts(const Node& node, size_t threads)
+      : finishes_(Finishes(node)),
+        ops_(node.post_ops),
+        post_ops_(node),
+        out_(*node.outputs[0]),
+        out_size_(ElementSize(node.outputs[0]->dtype)),
+        owners_(threads) {}
+
+  const Kernel& First() const { return *owners_[0].parts[0].kernel; }
+
+  // add(owner, begin, end) for each part of so many pixels or rows.
+  template <typename Add>
+  Result<bool> Cut(size_t count, size_t elements, size_t least, const Add& add) {
+    const size_t strip =
+        finishes_ ? std::max(least, kStripBytes / sizeof(float) / elements) : count;
+    for (size_t i = 0; i < owners_.size(); ++i) {
+      const size_t from = count * i / owners_.size(), to = count * (i + 1) / owners_.size();
+      const size_t strips = (to - from + strip - 1) / strip;
+      const size_t step = (to - from + strips - 1) / strips;
+      for (size_t at = from; at < to; at += step) {
+        QNNRT_ASSIGN_OR_RETURN(const bool made, add(i, at, std::min(at + step, to)));
+        if (!made) return false;
+      }
+    }
     return true;
   }
 
-  Status RunPart(const ExecArgs& args, size_t i) {
-    Part& part = parts_[i];
+  // False when nothing makes a kernel of it.
+  Result<bool> Append(size_t owner, const PartOf& part, const KernelOptions& options, MakePart make,
+                      const Cutting& cutting, size_t in_at, size_t out_at) {
+    auto& kernels = owners_[owner].kernels;
+    auto found = std::find_if(kernels.begin(), kernels.end(),
+                              [&](const auto& k) { return k.first == cutting; });
+    if (found == kernels.end()) {
+      QNNRT_ASSIGN_OR_RETURN(KernelPtr made, make(part.node(), options));
+      if (!made) return false;
+      room_ = std::max(room_, ScratchRoom(made->ScratchBytes()));
+      found = kernels.insert(kernels.end(), {cutting, std::move(made)});
+    }
+    std::vector<size_t> at = part.Offsets(in_at, out_at);
+    std::vector<const void*> in(at.size());
+    owners_[owner].parts.push_back(
+        {found->second.get(), std::move(in), std::move(at), out_at, part.elements()});
+    if (finishes_) sums_room_ = std::max(sums_room_, ScratchRoom(part.elements() * sizeof(float)));
+    return true;
+  }
+
+  Status RunPart(const ExecArgs& args, size_t owner, Part& part) {
     for (size_t k = 0; k < part.in.size(); ++k) {
       const char* whole = static_cast<const char*>(args.in[k]);
       part.in[k] = whole != nullptr ? whole + part.in_at[k] : nullptr;
     }
-    void* out[] = {static_cast<char*>(args.out[0]) + part.out_at};
-    void* scratch = static_cast<char*>(args.scratch) + i * room_;
-    return part.kernel->Run({part.in.data(), out, scratch, Threads(1)});
+    char* const scratch = static_cast<char*>(args.scratch) + owner * (room_ + sums_room_);
+    float* const sums = reinterpret_cast<float*>(scratch + room_);
+    void* out[] = {finishes_ ? static_cast<void*>(sums)
+                             : static_cast<char*>(args.out[0]) + part.out_at * out_size_};
+    QNNRT_RETURN_IF_ERROR(part.kernel->Run({part.in.data(), out, scratch, Threads(1)}));
+    if (finishes_) Finish(args, sums, part.out_at, part.elements);
+    return Status::Ok();
   }
 
-  std::vector<Part> parts_;
-  size_t room_ = 0;
+  void Finish(const ExecArgs& args, float* sums, size_t at, size_t elements) const {
+    for (size_t i = 0; i < elements; i += kFinished) {
+      const size_t n = std::min(kFinished, elements - i);
+      post_ops_.Apply(args, sums + i, at + i, n);
+      out_.Store(sums + i, args.out[0], at + i, n);
+    }
+  }
+
+  static constexpr size_t kFinished = 2048;  // that stay in the first cache
+
+  const bool finishes_;  // what follows the product
+  const std::vector<PostOp> ops_;
+  const PostOps post_ops_;
+  const StoredFloats out_;
+  const size_t out_size_;
+  std::vector<Owner> owners_;
+  size_t room_ = 0, sums_room_ = 0;
 };
 
 bool All(const Dims& dims, int64_t value) {
@@ -232,7 +333,8 @@ bool KeepsToPixels(const Node& node, const ConvShape& c) {
   // oneDNN's kernel for one thread takes 1.2 times the time for such sums, but less where windows
   // of an image's few channels lie side by side.
   const bool side_by_side = c.groups == 1 && c.taps() > 1 && All(c.strides, 1);
-  if (in.dtype == QNN_DATATYPE_BFLOAT_16 && depth < kTileDepth && !side_by_side) return false;
+  const bool few = in.dtype == QNN_DATATYPE_BFLOAT_16 && depth < kTileDepth && !side_by_side;
+  if (few && !Finishes(node)) return false;
   return weights.bytes() <= kWeightsOverPixels * (in.bytes() + out.bytes());
 }
 
@@ -243,8 +345,8 @@ Result<KernelPtr> MakeRowParts(const Node& node, const KernelOptions& options, i
   constexpr size_t kWeightsOverRows = 2;
   const Tensor &in = *node.inputs[0], &weights = *node.inputs[1], &out = *node.outputs[0];
   const size_t parts = static_cast<size_t>(threads);
-  if (threads == 1 || CpuIsa() != Isa::kAvx512 || !weights.is_static() || in.shape.size() < 2 ||
-      out.shape.size() < 2) {
+  if ((threads == 1 && !Finishes(node)) || CpuIsa() != Isa::kAvx512 || !weights.is_static() ||
+      in.shape.size() < 2 || out.shape.size() < 2) {
     return KernelPtr();
   }
   const uint64_t depth = in.shape.back(), columns = out.shape.back();
@@ -260,7 +362,7 @@ Result<KernelPtr> MakeRowParts(const Node& node, const KernelOptions& options, i
 Result<KernelPtr> MakeParts(const Node& node, const KernelOptions& options, const ConvShape& c,
                             int threads, MakePart make) {
   constexpr int64_t kLeastRows = 3;
-  if (threads == 1 || !KeepsToPixels(node, c)) return KernelPtr();
+  if ((threads == 1 && !Finishes(node)) || !KeepsToPixels(node, c)) return KernelPtr();
   const size_t parts = static_cast<size_t>(threads);
   if (IsOfPixels(c)) {
     const size_t pixels = node.outputs[0]->elements() / static_cast<size_t>(c.cout);
