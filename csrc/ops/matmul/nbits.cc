@@ -144,7 +144,9 @@ class MatMulNBits final : public Kernel {
   // As a post op.
   static PostOps ActivationOf(const Node& node) {
     Node behind;
-    if (node.type == kJoinedNBits && node.Int("activated") != 0) {
+    const int64_t activated = node.type == kJoinedNBits ? node.Int("activated") : 0;
+    if (activated != 0) {
+      behind.outputs = {node.outputs[static_cast<size_t>(activated) - 1]};
       behind.post_ops.push_back({PostOp::Kind::kActivation,
                                  static_cast<Activation>(node.Int("activation")),
                                  node.Float("alpha"), node.Float("beta")});
