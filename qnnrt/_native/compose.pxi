@@ -250,7 +250,7 @@ cdef bint _is_plain(q, dtype) except -1:
     if q is None:
         return True
     return (q.bitwidth is None and q.block is None and q.block_scales is None and not q.packed
-            and dtype.kind in "iu")
+            and getattr(dtype, "kind", "") in ("i", "u"))
 
 
 def graph_compose(ContextCalls library not None, graph, tensors, nodes, apart, *, dict codes,

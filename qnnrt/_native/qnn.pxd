@@ -1196,12 +1196,12 @@ cdef extern from "ipc/ipc_api.h" nogil:
         qnnrt_peer_t* peer, const qnnrt_ticket_t* ticket, qnnrt_buffer_t* out)
     uint64_t qnnrt_peer_arrived(qnnrt_peer_t* peer, const qnnrt_ticket_t* ticket)
     void qnnrt_peer_close(qnnrt_peer_t* peer)
+    void qnnrt_ipc_keep_sender(int keep)
 
     ctypedef struct qnnrt_ipc_counts_t:
         int64_t leases, in_flight, connections, peers, endpoints, fds
 
     void qnnrt_ipc_counts(qnnrt_ipc_counts_t* out)
-    void qnnrt_ipc_keep_sender(int keep)
     void qnnrt_ipc_forget_messages()
 
 
