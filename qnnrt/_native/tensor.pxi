@@ -219,16 +219,21 @@ cdef class Tensor:
         p.blockwiseExpansion = self._expansion
         return 0
 
+    def release_encoding(self) -> None:
+        """Let go of scales and offsets: a backend of ours has its own once it has made the tensor.
+        Another one may compare those of an operand."""
+        self._t.v1.quantizeParams.encodingDefinition = QNN_DEFINITION_UNDEFINED
+        PyMem_Free(self._pairs)
+        PyMem_Free(self._scales)
+        PyMem_Free(self._offsets)
+        self._pairs = NULL
+        self._scales = NULL
+        self._offsets = NULL
+
     def release_data(self) -> None:
         """Let go of a constant's bytes and scales: by finalize the backend has its own."""
         if self._has_data:
-            self._t.v1.quantizeParams.encodingDefinition = QNN_DEFINITION_UNDEFINED
-            PyMem_Free(self._pairs)
-            PyMem_Free(self._scales)
-            PyMem_Free(self._offsets)
-            self._pairs = NULL
-            self._scales = NULL
-            self._offsets = NULL
+            self.release_encoding()
             self._has_data = False
             self._t.v1.clientBuf.data = NULL
             self._t.v1.clientBuf.dataSize = 0

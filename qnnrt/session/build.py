@@ -114,6 +114,8 @@ def add_model(
         if goes:
             t.data = None
             tensor.release_data()
+        elif kind is None and graph._is_ours:
+            tensor.release_encoding()
         return tensor
 
     names = (*model.inputs, *outputs, *sorted(used - types.keys()))

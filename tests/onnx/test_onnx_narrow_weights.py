@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import tracemalloc
 from pathlib import Path
 
 import ml_dtypes
@@ -309,3 +310,25 @@ def test_codes_of_many_matrices_lie_in_huge_pages_though_each_is_smaller():
         if not _system_joins(48):
             pytest.skip("this machine grants no 48 MiB in huge pages at once now (Linux 6.1)")
     pytest.fail("the codes are in small pages, where the system grants huge ones")
+
+
+def test_encodings_of_many_matrices_are_there_in_c_one_after_the_other() -> None:
+    """A pair of scale and offset for each block has a quarter of the codes' bytes."""
+    rng = np.random.default_rng(0)
+    g = Graph(17)
+    y, n, matrices = "x", 1024, 24
+    for _ in range(matrices):
+        narrow = rng.integers(0, 256, (n, n // 32, 32), np.uint8)
+        scales = g.const(rng.uniform(0.01, 0.02, n * n // 32).astype(np.float32))
+        inputs = [y, g.const(narrow), scales]
+        y = g.op("MatMulNBits", inputs, domain=MICROSOFT, K=n, N=n, bits=8, block_size=32)
+    model = importer.load(g.proto({"x": (1, n)}, [y]))
+    with Session(model):  # what is imported at the first use
+        pass
+    pairs = 8 * n * n // 32
+    tracemalloc.start()
+    try:
+        with Session(model):
+            assert tracemalloc.get_traced_memory()[1] < 8 * pairs < matrices * pairs
+    finally:
+        tracemalloc.stop()
