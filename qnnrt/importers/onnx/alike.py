@@ -198,7 +198,7 @@ class Recipe:
             for i in range(begin, end):
                 if i not in decoded:
                     self._steps.append(found.step(ops[i]))
-                elif i + 1 == end or ops[i].outputs[0] not in _next(ops, i, decoded).inputs:
+                elif ops[i].outputs[0] not in _read_next(ops, i, decoded):
                     raise NotAlike
 
         for begin, end, edge, relative, out in trace.moves:
@@ -251,9 +251,10 @@ class Recipe:
         return [None if ref is None else _earlier(ref, inputs, values) for ref in self._results]
 
 
-def _next(ops: Sequence[Op], at: int, decoded: set[int]) -> Op:
-    """The next operation that is not among the `decoded`."""
-    return next(op for i, op in enumerate(ops[at:], at) if i not in decoded)
+def _read_next(ops: Sequence[Op], at: int, decoded: set[int]) -> Sequence[Edge | None]:
+    """What the next operation that is not among the `decoded` reads."""
+    behind = (op.inputs for i, op in enumerate(ops[at:], at) if i not in decoded)
+    return next(behind, ())
 
 
 def _own(params: dict[str, Any]) -> dict[str, Any]:
