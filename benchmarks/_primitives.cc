@@ -32,6 +32,12 @@ struct Problem {
   const void* weights;  // the second operand
 };
 
+struct WithThreads {
+  const int before = omp_get_max_threads();
+  explicit WithThreads(int threads) { omp_set_num_threads(threads); }
+  ~WithThreads() { omp_set_num_threads(before); }
+};
+
 struct Call {
   engine eng{engine::kind::cpu, 0};
   stream strm{eng};
@@ -178,8 +184,7 @@ extern "C" {
 void* make(const Problem* p, char* error, size_t size) {
   Call* call = new Call;
   call->threads = p->threads;
-  const int before = omp_get_max_threads();
-  omp_set_num_threads(p->threads);
+  const WithThreads with(p->threads);
   try {
     primitive_attr attr;
     attr.set_scratchpad_mode(scratchpad_mode::user);
@@ -205,7 +210,6 @@ void* make(const Problem* p, char* error, size_t size) {
     delete call;
     call = nullptr;
   }
-  omp_set_num_threads(before);
   return call;
 }
 
@@ -217,22 +221,17 @@ const void* result(void* call) {
 
 void once(void* handle) {
   Call* call = static_cast<Call*>(handle);
-  const int before = omp_get_max_threads();
-  omp_set_num_threads(call->threads);
+  const WithThreads with(call->threads);
   call->Run();
-  omp_set_num_threads(before);
 }
 
 // Seconds for a call, the mean of n; one goes before them.
 double run(void* handle, long n) {
   Call* call = static_cast<Call*>(handle);
-  const int before = omp_get_max_threads();
-  omp_set_num_threads(call->threads);
+  const WithThreads with(call->threads);
   call->Run();
   const double start = Now();
   for (long i = 0; i < n; ++i) call->Run();
-  const double seconds = (Now() - start) / static_cast<double>(n);
-  omp_set_num_threads(before);
-  return seconds;
+  return (Now() - start) / static_cast<double>(n);
 }
 }

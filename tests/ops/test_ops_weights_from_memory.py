@@ -216,9 +216,8 @@ def test_few_pixels_are_a_chunk_of_rows_to_many_weights(
         found.append(next(iter(session.run(feeds).values())))
     (product,) = [s for s in steps if s["op"] == op]
     assert product["kernel"] == "portable" or not HAS_TILES
-    assert [s["op"] for s in steps].count(op) == len(
-        steps
-    ) - 3  # what follows is done to its blocks
+    # What follows is done to its blocks.
+    assert [s["op"] for s in steps].count(op) == len(steps) - 3
     x, z, w, v = (rounded(t).astype(np.float64) for t in (x, z, w, v))
     g = np.maximum(-x @ w.reshape(channels, outputs) + b * bias - z, 0).reshape(-1, outputs)
     room = 2**-8 * (g @ np.abs(v.T)) + 1e-3

@@ -241,9 +241,8 @@ def quantize(c: Lowering, n: OnnxNode) -> Value:
     x, code = n.input(0), n.dtype()
     dtype, bitwidth = _storage(code)
     x, per_channel = _channels(c, n, x, code)
-    q = _whole(n, bitwidth)
-    if q is None:
-        q = _encoding(n, _parameters(n), x.shape, bitwidth, x.is_const or per_channel)
+    along_axis = x.is_const or per_channel
+    q = _whole(n, bitwidth) or _encoding(n, _parameters(n), x.shape, bitwidth, along_axis)
     if x.data is not None and q is not None:
         return constant(quantization.quantize(x.data, q, dtype).astype(code))
     x = cast(c, x, _FLOAT) if not is_float(x.dtype) else x
