@@ -21,14 +21,16 @@ Needs the packages torch, transformers and onnxscript: ``pip install 'qnnrt[llm-
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, causal_mask_function
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .decoder import INPUTS
@@ -57,6 +59,9 @@ class _Cache:
     def get_seq_length(self, layer: int = 0) -> int:
         return 0  # positions are given
 
+    def get_query_offset(self, layer: int = 0) -> int:
+        return 0
+
     def get_mask_sizes(self, *_: Any, **__: Any) -> tuple[int, int]:
         return self.capacity, 0
 
@@ -79,13 +84,24 @@ class _SlotCache(_Cache):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         i = self._layers.index(layer)
         for parts, new in ((self.keys, key), (self.values, value)):
-            slots = parts[i]
-            inputs = slots, new, self._at
-            parts[i] = _op("TensorScatter", slots.dtype, slots.shape, inputs, axis=2)
+            parts[i] = self._written(parts[i], new)
         return self.keys[i], self.values[i]
+
+    def _written(self, slots: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+        return _op("TensorScatter", slots.dtype, slots.shape, (slots, new, self._at), axis=2)
 
     def __len__(self) -> int:
         return len(self.keys)
+
+
+class _EagerSlotCache(_SlotCache):
+    """The same for one text that torch computes."""
+
+    def _written(self, slots: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+        at = int(self._at)
+        slots = slots.clone()
+        slots[:, :, at : at + new.shape[2]] = new
+        return slots
 
 
 class _Seen(_Cache):
@@ -108,16 +124,30 @@ class _Seen(_Cache):
 
 
 @dataclass
-class _Traced:
-    """A model that is being traced: the positions of its tokens, [batch, sequence], the slots that
-    are filled behind them, and how often it has attended."""
+class _Run:
+    """A run of a model: the positions of its tokens, [batch, sequence], the slots that are filled
+    behind them, and those that there are. `fused`: attention is one node. `added`: masks are added
+    to scores. `attentions` counts how often transformers was asked to attend."""
 
     at: torch.Tensor
     filled: torch.Tensor
+    capacity: int
+    fused: bool
+    added: torch.dtype | None
     attentions: int = 0
 
 
-_traced: list[_Traced] = []
+_runs: list[_Run] = []
+
+
+def _mask(*, mask_function: Callable[..., torch.Tensor], **_: Any) -> torch.Tensor:
+    """transformers asks for a mask: which slots each token sees, [batch, 1, sequence, slots]."""
+    run = _runs[-1]
+    slots = torch.arange(run.capacity)[None, None, None, :]
+    mask = mask_function(0, 0, run.at[:, None, :, None], slots)
+    if run.added is None:
+        return mask
+    return torch.zeros_like(mask, dtype=run.added).masked_fill(~mask, torch.finfo(run.added).min)
 
 
 def _attention(
@@ -125,27 +155,66 @@ def _attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    mask: torch.Tensor,
+    mask: torch.Tensor | None,
     scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
-    for name in ("s_aux", "position_bias"):
-        if kwargs.get(name) is not None:
-            raise NotImplementedError(f"an attention with {name} has no counterpart in the export")
-    traced = _traced[-1]
-    traced.attentions += 1
-    attributes: dict[str, Any] = {}
-    attributes["scale"] = float(query.shape[-1] ** -0.5 if scaling is None else scaling)
-    if kwargs.get("softcap") is not None:
-        attributes["softcap"] = float(kwargs["softcap"])
-    window = kwargs.get("sliding_window")
-    if window is not None and window < key.shape[2]:
-        slots = torch.arange(key.shape[2])[None, None, None, :]
-        mask = mask & (slots > traced.at[:, None, :, None] - window)
-    inputs = (query, key, value, mask, None, None, traced.filled)
-    shape = (*query.shape[:3], value.shape[3])
-    result = _op("Attention", query.dtype, shape, inputs, **attributes)
+    if kwargs.get("position_bias") is not None:
+        raise NotImplementedError("an attention with position_bias is not exported")
+    run = _runs[-1]
+    run.attentions += 1
+    if mask is None:  # a model that makes masks by itself, and has none without padding
+        mask = _mask(mask_function=causal_mask_function)
+    scale = float(query.shape[-1] ** -0.5 if scaling is None else scaling)
+    softcap, sinks = kwargs.get("softcap"), kwargs.get("s_aux")
+    if sinks is not None or not run.fused:
+        result = _attended(query, key, value, mask, scale, softcap, sinks)
+    else:
+        attributes = {"scale": scale} | ({} if softcap is None else {"softcap": float(softcap)})
+        shape = (*query.shape[:3], value.shape[3])
+        inputs = (query, key, value, mask, None, None, run.filled)
+        result = _op("Attention", query.dtype, shape, inputs, **attributes)
     return result.transpose(1, 2).contiguous(), None
+
+
+def _attended(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor,
+    scale: float,
+    softcap: float | None,
+    sinks: torch.Tensor | None,
+) -> torch.Tensor:
+    """What the operator computes, by products. `sinks`: a score of each head that nothing has."""
+    heads = query.shape[1]
+    groups = heads // key.shape[1]  # of queries that share keys
+    rows = query.reshape(query.shape[0], key.shape[1], -1, query.shape[3])
+    scores = (rows @ key.transpose(2, 3)) * scale
+    scores = scores.reshape(query.shape[0], heads, -1, key.shape[2])
+    if softcap is not None:
+        scores = torch.tanh(scores / softcap) * softcap
+    if mask.dtype == torch.bool:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    else:
+        scores = scores + mask
+    if sinks is not None:
+        column = sinks.reshape(1, -1, 1, 1).to(scores.dtype).expand(*scores.shape[:3], 1)
+        scores = torch.cat([scores, column], dim=3)
+    parts = torch.softmax(scores, dim=3)[..., : key.shape[2]]
+    parts = parts.reshape(query.shape[0], heads // groups, -1, key.shape[2])
+    return (parts @ value).reshape(query.shape[0], heads, -1, value.shape[3])
+
+
+def _caches(
+    shapes: list[tuple[torch.Size, torch.Size]], batch: int, capacity: int, dtype: torch.dtype
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Empty slots, for the keys and values of each layer."""
+    keys, values = (
+        [torch.zeros(batch, s[1], capacity, s[3], dtype=dtype) for s in part]
+        for part in zip(*shapes, strict=True)
+    )
+    return keys, values
 
 
 def _text(model: PreTrainedModel) -> Any:
@@ -157,25 +226,25 @@ class _Step(torch.nn.Module):
     def __init__(self, model: PreTrainedModel, capacity: int):
         super().__init__()
         self.model, self.capacity = model, capacity
+        named = "cache" in inspect.signature(model.forward).parameters  # by its newer name
+        self._cache_name = "cache" if named else "past_key_values"
         self.layers: list[int] = []  # that have a cache
+        self.own_code = False  # attention, of which masks are added to scores
 
     def shapes(self) -> list[tuple[torch.Size, torch.Size]]:
         """Of the keys and values that each of `layers` caches, which it finds by running the model.
 
-        Raises ValueError: there are layers that do not ask transformers to attend.
+        Raises ValueError: the model computes something else with a cache of slots.
         """
         tokens, position = torch.zeros(1, 2, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)
         seen = _Seen(self.capacity)
         attentions = self._run(tokens, position, position, seen)[1]
-        name, layers = type(self.model).__name__, _text(self.model).num_hidden_layers
-        if attentions < max(layers, len(seen)) or not len(seen):
-            raise ValueError(
-                f"{name} computes attention by code of its own, not by transformers' attention "
-                f"interface (in {layers - attentions} of {layers} layers): what it would do with "
-                "such a cache is not known"
-            )
+        self.own_code = attentions < max(_text(self.model).num_hidden_layers, len(seen))
         self.layers = sorted(seen.shapes)
-        return [seen.shapes[layer] for layer in self.layers]
+        shapes = [seen.shapes[layer] for layer in self.layers]
+        if self.own_code:
+            self._check(shapes)
+        return shapes
 
     def forward(
         self,
@@ -186,27 +255,66 @@ class _Step(torch.nn.Module):
         values: list[torch.Tensor],
     ) -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
         cache = _SlotCache(self.layers, keys, values, position)
-        logits, _ = self._run(tokens, position, rows, cache)
+        logits, _ = self._run(tokens, position, rows, cache, fused=True)
         return logits, cache.keys, cache.values
 
+    def _check(self, shapes: list[tuple[torch.Size, torch.Size]]) -> None:
+        """Reads some tokens in two parts, and compares with what the model has for them by itself.
+
+        Raises ValueError: the logits are others.
+        """
+        name, tokens = type(self.model).__name__, min(12, self.capacity)
+        why = f"{name} computes attention by code of its own, not by transformers' interface"
+        if not shapes:
+            raise ValueError(f"{why}, and puts no keys and values into a cache")
+        random = torch.Generator().manual_seed(1)
+        text = torch.randint(_text(self.model).vocab_size, (1, tokens), generator=random)
+        keys, values = _caches(shapes, 1, self.capacity, self.model.dtype)
+        position = torch.zeros(1, dtype=torch.int64)
+        for part in (text[:, : tokens // 2], text[:, tokens // 2 :]):
+            cache = _EagerSlotCache(self.layers, keys, values, position)
+            logits, _ = self._run(part, position, torch.tensor([part.shape[1] - 1]), cache)
+            keys, values, position = cache.keys, cache.values, position + part.shape[1]
+        own = self._by_itself(text)
+        difference = float((logits[:, -1] - own).abs().max() / own.abs().max())
+        if not difference < (1e-3 if self.model.dtype == torch.float32 else 0.1):
+            raise ValueError(
+                f"{why}: with a cache that has slots for all positions its logits differ by "
+                f"{difference:.1g} of the largest one"
+            )
+
+    def _by_itself(self, text: torch.Tensor) -> torch.Tensor:
+        config = _text(self.model)
+        slots = config._attn_implementation
+        config._attn_implementation = "eager"
+        try:
+            logits: torch.Tensor = self.model(input_ids=text, use_cache=False).logits
+        finally:
+            config._attn_implementation = slots
+        return logits[:, -1]
+
     def _run(
-        self, tokens: torch.Tensor, position: torch.Tensor, rows: torch.Tensor, cache: _Cache
+        self,
+        tokens: torch.Tensor,
+        position: torch.Tensor,
+        rows: torch.Tensor,
+        cache: _Cache,
+        fused: bool = False,
     ) -> tuple[torch.Tensor, int]:
         """The logits, and how often transformers was asked to attend."""
         at = position[:, None] + torch.arange(tokens.shape[1])[None, :]
-        mask = torch.arange(self.capacity)[None, None, None, :] <= at[:, None, :, None]
-        _traced.append(_Traced(at, position + tokens.shape[1]))
+        added = self.model.dtype if self.own_code else None
+        _runs.append(_Run(at, position + tokens.shape[1], self.capacity, fused, added))
         try:
             out = self.model(
                 input_ids=tokens,
                 position_ids=at,
-                past_key_values=cache,
-                attention_mask=mask,
                 use_cache=True,
                 logits_to_keep=rows,
+                **{self._cache_name: cache},
             )
         finally:
-            attentions = _traced.pop().attentions
+            attentions = _runs.pop().attentions
         return out.logits, attentions
 
 
@@ -235,6 +343,7 @@ def export(model: PreTrainedModel, path: str | Path, *, capacity: int = 2048) ->
     # Sizes that nothing else in a model has, so that none is taken for a constant.
     batch, sequence, wanted = 5, 7, 3
     ALL_ATTENTION_FUNCTIONS.register("qnnrt_slots", _attention)
+    ALL_MASK_ATTENTION_FUNCTIONS.register("qnnrt_slots", _mask)
     before = config._attn_implementation
     config._attn_implementation = "qnnrt_slots"
     experts = getattr(config, "_experts_implementation", None)
@@ -245,15 +354,11 @@ def export(model: PreTrainedModel, path: str | Path, *, capacity: int = 2048) ->
         with torch.no_grad():
             shapes = step.shapes()
         layers = len(shapes)
-        caches = [
-            [torch.zeros(batch, s[1], capacity, s[3], dtype=model.dtype) for s in part]
-            for part in zip(*shapes, strict=True)
-        ]
         example = (
             torch.zeros(batch, sequence, dtype=torch.int64),
             torch.zeros(batch, dtype=torch.int64),
             torch.zeros(wanted, dtype=torch.int64),
-            *caches,
+            *_caches(shapes, batch, capacity, model.dtype),
         )
         slots = [{0: "batch"}] * layers
         parts = [f"{n}.{part}" for part in ("key", "value") for n in range(layers)]

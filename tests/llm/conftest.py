@@ -8,7 +8,7 @@ import pytest
 
 from support.decoders import Exported, build
 
-FAMILIES = ["llama", "qwen2", "qwen3", "gemma2", "gemma4", "mixtral", "gpt2"]
+FAMILIES = ["llama", "qwen2", "qwen3", "gemma2", "gemma4", "mixtral", "gpt_oss", "bloom", "gpt2"]
 
 
 @pytest.fixture(scope="session", params=FAMILIES)

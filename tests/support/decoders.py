@@ -69,6 +69,19 @@ def build(family: str, folder: Path, **sizes: Any) -> Exported:
         "mixtral": lambda: transformers.MixtralConfig(
             **{**shared, **grouped, "num_local_experts": 4, "sliding_window": 8, **sizes}
         ),
+        # A score of each head that nothing has, and experts with biases.
+        "gpt_oss": lambda: transformers.GptOssConfig(
+            **{**shared, **grouped, "head_dim": 16, "sliding_window": 8, **sizes},
+            num_local_experts=4,
+            num_experts_per_tok=2,
+            max_position_embeddings=128,
+            rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+        ),
+        # Attention by code of its own, with scores that fall with the distance.
+        "bloom": lambda: transformers.BloomConfig(
+            **{**shared, "hidden_size": 64, "n_layer": 2, "n_head": 4, **sizes},
+            initializer_range=0.2,
+        ),
         "gpt2": lambda: transformers.GPT2Config(
             **{**shared, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128, **sizes},
             initializer_range=0.2,
@@ -76,6 +89,9 @@ def build(family: str, folder: Path, **sizes: Any) -> Exported:
     }[family]()
     torch.manual_seed(5)
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    for name, parameter in model.named_parameters():
+        if name.endswith("sinks"):  # which are as many zeros otherwise
+            torch.nn.init.normal_(parameter)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         export(model, folder / "model.onnx", capacity=CAPACITY)
