@@ -256,12 +256,11 @@ def array_of(tensor: onnx.TensorProto, where: str, raw: memoryview | None = None
     `ModelError` when bytes and shape disagree."""
     try:
         if raw is None:
-            message = tensor.SerializeToString()
-            array = (
-                raw_array(message, _core.onnx_tensor(message))
-                if tensor.HasField("raw_data")
-                else listed_array(message)
-            )
+            if tensor.HasField("raw_data"):
+                message = tensor.SerializeToString()
+                array = raw_array(message, _core.onnx_tensor(message))
+            else:
+                array = listed_array(tensor)
             if array is not None:
                 return array
         dims = tuple(tensor.dims)

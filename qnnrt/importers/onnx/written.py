@@ -33,7 +33,7 @@ ELEMENTS: Final = {
 _LISTED: Final = {
     onnx.TensorProto.DataType.Value(name) for name in ("UINT8", "INT8", "UINT16", "INT16", "INT32")
 }
-_FLOAT: Final = np.dtype(np.float32)
+_FLOAT: Final = onnx.TensorProto.DataType.Value("FLOAT")
 #: Raw data of so many bytes is copied out of its message: it lies on a boundary then.
 _COPIED = 1 << 14
 
@@ -57,13 +57,17 @@ def raw_array(
     return None
 
 
-def listed_array(message: bytes) -> np.ndarray | None:
-    """The elements of a serialized tensor that lists them as float32 or int32: of scales and zero
-    points, mostly. None for any other."""
-    if (found := raw_array(message, _core.onnx_floats(message))) is not None:
-        return found if found.dtype == _FLOAT else None
-    listed = _core.onnx_integers(message)
-    if listed is None or listed[1] not in _LISTED:
+def listed_array(tensor: onnx.TensorProto) -> np.ndarray | None:
+    """The elements of a tensor that lists them as float32 or int32: of scales and zero points,
+    mostly. None for any other."""
+    kind = tensor.data_type
+    if kind == _FLOAT:
+        message = tensor.SerializeToString()
+        return raw_array(message, _core.onnx_floats(message))
+    if kind not in _LISTED:
+        return None
+    listed = _core.onnx_integers(tensor.SerializeToString())
+    if listed is None:
         return None
     try:
         return np.frombuffer(listed[2], np.int32).astype(ELEMENTS[listed[1]]).reshape(listed[0])
