@@ -73,20 +73,28 @@ def wide_model(nbytes: int) -> Model:
     return relu_model((1, nbytes // 8))
 
 
-LOADED = """
-import gc, json, sys
+MAPPED = """
 from pathlib import Path
-from qnnrt import qnn
 
-def held():  # by all mappings but the heap, which grows by 132 KiB when it happens to be full
-    found, here = {"rss": 0, "size": 0}, False
+def mapped(counts, names):  # sums of the mappings whose first line counts
+    found, here = dict.fromkeys(names, 0), False
     for line in Path("/proc/self/smaps").read_text().splitlines():
         first, *rest = line.split()
         if not first.endswith(":"):
-            here = not line.endswith("[heap]")
-        elif here and first in ("Rss:", "Size:"):
-            found[first.rstrip(":").lower()] += int(rest[0]) * 1024
+            here = counts(line)
+        elif here and first[:-1] in found:
+            found[first[:-1]] += int(rest[0]) * 1024
     return found
+"""
+
+LOADED = (
+    MAPPED
+    + """
+import gc, json, sys
+from qnnrt import qnn
+
+def held():  # by all mappings but the heap, which grows by 132 KiB when it happens to be full
+    return mapped(lambda line: not line.endswith("[heap]"), ("Rss", "Size"))
 
 backend = qnn.Backend.open("htp")
 with qnn.Context.from_binary(backend, sys.argv[2]) as context:  # threads, libraries, caches
@@ -98,6 +106,7 @@ graph = context.graph("relu")
 after = held()
 print(json.dumps({k: after[k] - before[k] for k in after}))
 """
+)
 
 
 @MEASURED
@@ -111,14 +120,15 @@ def test_prepared_for_handles_a_binary_loads_with_the_io_size_less_memory(tmp_pa
         done = run_code(LOADED, str(path), str(small), PYTHONMALLOC="malloc")
         taken[prepare] = json.loads(done.stdout)
     print(taken)
-    saved = {k: taken["raw"][k] - taken["memhandle"][k] for k in ("rss", "size")}
-    assert saved["size"] >= io
-    assert saved["rss"] >= io - 16 * 4096  # the interpreter touches a few pages of its own
+    saved = {k: taken["raw"][k] - taken["memhandle"][k] for k in ("Rss", "Size")}
+    assert saved["Size"] >= io
+    assert saved["Rss"] >= io - 16 * 4096  # the interpreter touches a few pages of its own
 
 
-HOLD = """
+HOLD = (
+    MAPPED
+    + """
 import json, sys
-from pathlib import Path
 import qnnrt
 
 def anonymous():
@@ -133,17 +143,12 @@ with qnnrt.Session(sys.argv[1], "htp") as session:
     y = next(iter(session.outputs.values())).array
     print(json.dumps(float(y.sum())), flush=True)
     sys.stdin.readline()  # all of them have it now
-    found, here = {}, False
-    for line in Path("/proc/self/smaps").read_text().splitlines():
-        first, *rest = line.split()
-        if not first.endswith(":"):
-            here = line.endswith(sys.argv[1])
-        elif here and first in ("Rss:", "Pss:", "Private_Clean:", "Private_Dirty:", "Anonymous:"):
-            name = first.rstrip(":")
-            found[name] = found.get(name, 0) + int(rest[0]) * 1024
+    names = ("Rss", "Pss", "Private_Clean", "Private_Dirty", "Anonymous")
+    found = mapped(lambda line: line.endswith(sys.argv[1]), names)
     print(json.dumps(found | {"grown": anonymous() - before}), flush=True)
     sys.stdin.readline()
 """
+)
 
 
 @MEASURED
