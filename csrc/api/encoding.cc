@@ -13,9 +13,11 @@ Status Bad(const Tensor& tensor, const std::string& what) {
 }
 
 void AddPairs(const Qnn_ScaleOffset_t* pairs, size_t count, Quantization* q) {
+  q->scales.resize(count);
+  q->offsets.resize(count);
   for (size_t i = 0; i < count; ++i) {
-    q->scales.push_back(pairs[i].scale);
-    q->offsets.push_back(pairs[i].offset);
+    q->scales[i] = pairs[i].scale;
+    q->offsets[i] = pairs[i].offset;
   }
 }
 

@@ -6,6 +6,10 @@
 #include <unordered_set>
 #include <utility>
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 #include "abi/qnn_errors.h"
 #include "abi/qnn_objects.h"
 #include "memory/descriptor.h"
@@ -19,6 +23,19 @@
 #include "support/pointer_map.h"
 
 namespace qnnrt {
+namespace {
+
+// Of scales and offsets of blocks. They come from the C library, which keeps what it gets back
+// where smaller things that stay lie behind it.
+constexpr size_t kManyPairs = size_t{1} << 20;
+
+void ReturnFreedMemory() {
+#if defined(__GLIBC__)
+  (void)malloc_trim(0);
+#endif
+}
+
+}  // namespace
 
 Status Graph::Spent() const {
   return Error(QNN_GRAPH_ERROR_GRAPH_NOT_FINALIZED,
@@ -493,11 +510,16 @@ Status Graph::Install(Prepared* made, FunctionRef<void(const Staging*)> note) {
   arena_share_ = std::move(arena);
   staging_ = std::move(staging);
   // Weights that were packed or folded exist twice until here: those that no step reads are freed.
+  size_t pairs = 0;
   for (Tensor& t : tensors_) {
     if (t.is_static() && !plan_->Reads(t.data.get())) t.data = nullptr;
     // Half as large as weights of 4 bits where passes have replaced those, and of no use any more.
-    if (t.quantization.in_blocks() && named.count(&t) == 0) t.quantization = {};
+    if (t.quantization.in_blocks() && named.count(&t) == 0) {
+      pairs += t.quantization.scales.size();
+      t.quantization = {};
+    }
   }
+  if (pairs >= kManyPairs) ReturnFreedMemory();
   ready_.store(true, std::memory_order_release);
   return Status::Ok();
 }

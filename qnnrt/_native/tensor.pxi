@@ -4,11 +4,11 @@ cdef tuple _pairs_of(q):
     """The scales and offsets of an encoding with more than one, in row-major order: floats and
     int32_t, as bytes."""
     if hasattr(q.scale, "astype"):
-        scales = q.scale.astype("float32").tobytes()
+        scales = q.scale.astype("float32", copy=False).tobytes()
     else:
         scales = array("f", q.scale).tobytes()
-    if str(getattr(q.offset, "dtype", "")) == "int32":
-        offsets = q.offset.tobytes()
+    if str(getattr(q.offset, "dtype", "")) in ("int8", "int16", "int32"):
+        offsets = q.offset.astype("int32", copy=False).tobytes()
     else:
         # One offset may stand for all.
         try:
@@ -219,9 +219,11 @@ cdef class Tensor:
         p.blockwiseExpansion = self._expansion
         return 0
 
-    def release_encoding(self) -> None:
+    def release_encoding(self, bint forget=False) -> None:
         """Let go of scales and offsets: a backend of ours has its own once it has made the tensor.
-        Another one may compare those of an operand."""
+        Another one may compare those of an operand. Forgotten, `quantization` is None, too."""
+        if forget:
+            self.quantization = None
         self._t.v1.quantizeParams.encodingDefinition = QNN_DEFINITION_UNDEFINED
         PyMem_Free(self._pairs)
         PyMem_Free(self._scales)

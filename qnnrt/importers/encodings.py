@@ -68,6 +68,16 @@ def alike(a: Quantization | None, b: Quantization | None) -> bool:
     return a is not None and a.axis is None and a.block is None and same(a, b)
 
 
+def offsets_of(zeros: np.ndarray) -> np.ndarray:
+    """The offsets that zero points are, in 8 or 16 bits where these hold them: weights in blocks of
+    32 have millions."""
+    least, most = (-int(f(zeros)) if zeros.size else 0 for f in (np.max, np.min))
+    fits = (t for t in (np.int8, np.int16) if np.iinfo(t).min <= least <= most <= np.iinfo(t).max)
+    held = next(fits, np.int32)
+    offsets: np.ndarray = np.negative(zeros.astype(held))
+    return offsets
+
+
 def decode(codes: np.ndarray, q: Quantization, dtype: np.dtype) -> np.ndarray:
     """The real numbers, computed in 32 bits as ONNX and TFLite do."""
     return dequantize(codes, q).astype(dtype, copy=False)

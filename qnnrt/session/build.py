@@ -116,6 +116,9 @@ def add_model(
             tensor.release_data()
         elif kind is None and graph._is_ours:
             tensor.release_encoding()
+        if consume and t.quantization is not None and t.quantization.block is not None:
+            t.quantization = None  # with a scale for 32 bytes, a fifth of them
+            tensor.release_encoding(forget=True)
         return tensor
 
     names = (*model.inputs, *outputs, *sorted(used - types.keys()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import platform
 import tracemalloc
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 import qnnrt
 from qnnrt import Session
 from qnnrt.importers import onnx as importer
+from support.outside import MEASURED, run_code
 from support.quantizing import Graph, check, codes, image, types
 from zoo.quantizing import reference
 
@@ -332,3 +334,77 @@ def test_encodings_of_many_matrices_are_there_in_c_one_after_the_other() -> None
             assert tracemalloc.get_traced_memory()[1] < 8 * pairs < matrices * pairs
     finally:
         tracemalloc.stop()
+
+
+def with_zeros(matrices: int, n: int, bits: int) -> onnx.ModelProto:
+    g, y = Graph(17), "x"
+    for i in range(matrices):
+        rng = np.random.default_rng(i)
+        scales = g.const(rng.uniform(0.01, 0.02, n * n // 32).astype(np.float32))
+        narrow = g.const(codes(n, n // 32, 4 * bits, dtype=np.uint8))
+        zeros = g.const(codes(n * n // 32 * bits // 8, dtype=np.uint8))
+        inputs = [y, narrow, scales, zeros]
+        y = g.op("MatMulNBits", inputs, domain=MICROSOFT, K=n, N=n, bits=bits, block_size=32)
+    return g.proto({"x": (1, n)}, [y])
+
+
+@pytest.mark.parametrize(("bits", "held"), [(4, 1), (8, 2)])
+def test_offsets_of_blocks_take_as_few_bytes_as_hold_them(bits: int, held: int) -> None:
+    n = 256
+    model = importer.load(with_zeros(1, n, bits))
+    (q,) = (t.quantization for t in model.tensors.values() if t.quantization is not None)
+    assert q.offset.nbytes == held * n * n // 32
+
+
+@pytest.mark.parametrize("kind", [ml_dtypes.int4, ml_dtypes.uint4, np.int8, np.uint8])
+def test_so_do_those_of_dequantized_blocks_to_the_ends_of_their_type(kind: type) -> None:
+    g = Graph(21)
+    low, high = (int(end) for end in (ml_dtypes.iinfo(kind).min, ml_dtypes.iinfo(kind).max))
+    zeros = np.resize(np.arange(low, high + 1), (16, 256))
+    w = g.const(np.resize(np.arange(high, low - 1, -1), (512, 256)).astype(kind))
+    scales = g.const(np.full((16, 256), 0.125, np.float32))
+    how = {"axis": 0, "block_size": 32}
+    real = g.op("DequantizeLinear", [w, scales, g.const(zeros.astype(kind))], **how)
+    model = importer.load(g.proto({"x": (1, 512)}, [g.op("MatMul", ["x", real])]))
+    (q,) = (t.quantization for t in model.tensors.values() if t.quantization is not None)
+    assert np.array_equal(q.offset.T, -zeros)  # by columns, as the product has them
+    assert q.offset.itemsize == (1 if -low <= 127 and high <= 128 else 2)
+    assert np.asarray(q.scale).itemsize == 4
+
+
+def test_a_session_that_consumes_a_model_holds_no_encodings_of_blocks() -> None:
+    proto = with_zeros(2, 256, 8)
+    model, x = importer.load(proto), image(1, 256)
+    with Session(importer.load(proto)) as session:
+        wanted = next(iter(session.run({"x": x}).values())).copy()
+    with Session(model, consume=True) as session:
+        assert all(t.quantization is None for t in model.tensors.values())
+        assert all(t.quantization is None for t in session.graph.tensors.values())
+        assert np.array_equal(next(iter(session.run({"x": x}).values())), wanted)
+
+
+ENCODED = """
+import ctypes, sys
+from pathlib import Path
+import qnnrt
+
+def anonymous():
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return next(int(l.split()[1]) * 1024 for l in lines if l.startswith("Anonymous:"))
+
+with qnnrt.Session(sys.argv[1], threads=1):
+    before = anonymous()
+    ctypes.CDLL(None).malloc_trim(0)
+    print(before - anonymous())
+"""
+
+
+@MEASURED
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc says what it keeps")
+def test_memory_of_encodings_goes_back_to_the_system_with_finalize(tmp_path: Path) -> None:
+    """The C library would keep half of their 20 MiB."""
+    path = tmp_path / "blocks.onnx"
+    onnx.save(with_zeros(40, 1024, 8), path)
+    done = run_code(ENCODED, str(path), PYTHONMALLOC="pymalloc")
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 1 << 20

@@ -14,6 +14,7 @@ import onnx
 from ...dtypes import is_float
 from ...model import Quantization
 from ...quantization import limits, packed, with_positive_scales
+from ..encodings import offsets_of
 from ..graph import Edge
 from .bodies import MICROSOFT, Body, body, direct
 from .common import add, pad_constant
@@ -44,11 +45,10 @@ class _Blocks:
     def offsets(self) -> np.ndarray:
         """The zero points, [rows, blocks]."""
         if self.zeros is None:
-            return np.full((self.rows, self.blocks), 1 << (self.bits - 1), np.int32)
+            return np.broadcast_to(np.uint8(1 << (self.bits - 1)), (self.rows, self.blocks))
         if self.zeros.dtype != np.uint8:
             return self.zeros.reshape(self.rows, self.blocks)
-        found = unpacked(self.zeros.reshape(self.rows, -1), self.bits)
-        return found[:, : self.blocks].astype(np.int32)
+        return unpacked(self.zeros.reshape(self.rows, -1), self.bits)[:, : self.blocks]
 
 
 def _matrix(n: OnnxNode) -> _Blocks:
@@ -96,7 +96,7 @@ def _narrow_product(c: Lowering, n: OnnxNode) -> Value | None:
     if whole != m.depth:  # the last block is filled up, with numbers that zeros are multiplied by
         x = pad_constant(c, x, [(0, 0)] * (x.rank - 1) + [(0, whole - m.depth)], 0)
     ones = (1,) * (x.rank - 2)
-    offsets = -zeros.astype(np.int32)
+    offsets = offsets_of(zeros.astype(np.int32) if zeros.dtype.kind == "f" else zeros)
     encoding = Quantization(
         scales.reshape(*ones, m.rows, m.blocks).astype(np.float32, copy=False),
         int(offsets.flat[0])

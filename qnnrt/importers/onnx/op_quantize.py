@@ -17,7 +17,7 @@ from ... import quantization
 from ...dtypes import is_float
 from ...model import Quantization
 from ...quantization import along, limits, with_positive_scales
-from ..encodings import Coded, alike
+from ..encodings import Coded, alike, offsets_of
 from .common import add, cast, div, mul, nary, reduce, scalar, select, sub, unary
 from .nodes import Lowering, OnnxNode, Unsupported, axis_of, lowers
 from .values import Value, coded_constant, constant
@@ -132,8 +132,10 @@ def _encoding(
         block = tuple(size if i == axis else 1 for i in range(len(shape)))
         grid = tuple(d // b for d, b in zip(shape, block, strict=True))
         whole = shape[axis] % size == 0 and scale.shape == grid and zero.shape in ((), grid)
-        offset = (-zero).astype(np.int32)
-        return Quantization(scale, offset, bitwidth=bitwidth, block=block) if whole else None
+        if not whole:
+            return None
+        scale = scale.astype(np.float32)
+        return Quantization(scale, offsets_of(zero), bitwidth=bitwidth, block=block)
     if max(scale.ndim, zero.ndim) > 1:
         return None
     scales, offsets = np.empty(shape[axis]), np.empty(shape[axis], np.int32)
