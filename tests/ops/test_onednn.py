@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ pytestmark = pytest.mark.skipif(
 F32 = np.dtype(np.float32)
 F16 = np.dtype(np.float16)
 Shape = tuple[int, ...]
+HAS_TILES = "amx_bf16" in Path("/proc/cpuinfo").read_text() and "QNNRT_ISA" not in os.environ
 
 
 def avx512() -> bool:
@@ -350,6 +352,8 @@ SHARED = [
     conv("1x1", (23, 31), (64, 96), (1, 1), tail=("Add",), dtype=BRAIN),
     conv("3x3", (41, 33), (32, 40), (3, 3), pads=SAME, batch=1, tail=("Add",), dtype=BRAIN),
     conv("1x1 stride 2", (41, 33), (48, 64), (1, 1), stride=2, batch=1, dtype=BRAIN),
+    conv("2x2 stride 2", (41, 33), (40, 80), (2, 2), stride=2, tail=("Add", "Gelu"), dtype=BRAIN),
+    conv("2x2 stride 2, few", (13, 13), (96, 80), (2, 2), stride=2, batch=1, dtype=BRAIN),
     conv("3x3", (41, 33), (32, 40), (3, 3), pads=SAME, batch=1, tail=("Add",), dtype=F16),
     matmul("rows", (3, 101, 128), (128, 192), (3, 101, 192), tail=("Add",), dtype=BRAIN,
            static=(1,)),
@@ -364,6 +368,19 @@ def test_pixels_that_threads_share_are_those_of_one_thread(case: Case, threads: 
     shared, kernels = run(case.model(), "auto", threads)
     assert len(kernels) == 1
     np.testing.assert_array_equal(shared, alone)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+@pytest.mark.parametrize("channels", [40, 48, 80])
+def test_windows_side_by_side_are_multiplied_on_tiles(channels: int, threads: int) -> None:
+    """Channels that end within a tile, too, and where there are more threads than tiles."""
+    if not HAS_TILES:
+        pytest.skip("no matrix tiles")
+    case = conv("2x2", (24, 24), (channels, 64), (2, 2), stride=2, batch=1, dtype=BRAIN)
+    got, kernels = run(case.model(), "auto", threads)
+    portable, _ = run(case.model(), "portable", threads)
+    assert all(kernel.endswith("amx") for kernel in kernels.values()), kernels
+    np.testing.assert_allclose(got.astype(F32), portable.astype(F32), rtol=2**-7, atol=1e-3)
 
 
 def test_reference_implementations_are_never_used() -> None:

@@ -342,3 +342,52 @@ def test_threads_share_the_channels_of_a_large_window_over_few_lines(dtype: Any,
     )  # fmt: skip
     for got in others:
         assert got.tobytes() == one.tobytes()
+
+
+#: Kernel, stride, before, after and size of windows that share at most every second pixel: side by
+#: side, with gaps, hanging over, of one dimension and three, of few results and many.
+ROWS = [
+    ("Conv2d", (2, 2), (2, 2), (0, 0), (0, 0), (28, 30)),
+    ("Conv2d", (3, 2), (3, 4), (2, 1), (1, 0), (23, 40)),
+    ("Conv2d", (4, 4), (3, 3), (3, 3), (3, 2), (17, 19)),
+    ("Conv1d", (3,), (2,), (0,), (0,), (701,)),
+    ("Conv1d", (10,), (5,), (9,), (4,), (333,)),
+    ("Conv1d", (3,), (2,), (1,), (1,), (60,)),
+    ("Conv3d", (2, 3, 2), (2, 3, 2), (1, 0, 1), (0, 2, 1), (6, 12, 9)),
+]
+
+
+@pytest.mark.parametrize("then", ["", "Relu", "Gelu"])
+@pytest.mark.parametrize("channels", [1, 40, 80])
+@pytest.mark.parametrize("number", range(len(ROWS)))
+def test_windows_that_hardly_overlap_are_products_of_their_rows_in_bfloat16(
+    number: int, channels: int, then: str
+) -> None:
+    op, kernel, stride, before, after, size = ROWS[number]
+    r = np.random.default_rng(number)
+    x, w, bias = (
+        r.standard_normal(shape).astype(ml_dtypes.bfloat16)
+        for shape in ((2, *size, channels), (*kernel, channels, 48), (48,))
+    )
+    # Numbers that are none stay within the windows that see them.
+    x[1, 0] = np.inf
+    one = len(size) == 1
+    params = {
+        "stride": np.uint32(stride[0]) if one else u32(*stride),
+        "pad_amount": pairs(before, after).reshape(2) if one else pairs(before, after),
+    }
+    given = [x, w, bias]
+    right = reference.of(op, [a.astype(np.float32) for a in given], params)
+    tails = [(then, {})] if then else []
+    results = [
+        run_op(
+            op, given, [right.shape], params, static=(1, 2), threads=threads, kernels=kernels,
+            then=tails,
+        )[0].astype(np.float32)
+        for threads, kernels in ((1, "auto"), (2, "auto"), (8, "auto"), (1, "portable"))
+    ]  # fmt: skip
+    for other in results[1:3]:
+        np.testing.assert_array_equal(results[0], other)
+    seen = np.isfinite(right)
+    assert 0 < seen.sum() < seen.size
+    np.testing.assert_allclose(results[0][seen], results[3][seen], rtol=2**-7, atol=1e-3)

@@ -20,6 +20,11 @@ struct ConvGeometry {
   int64_t cout_per_group() const { return cout / group; }
   int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
   int64_t out_pixels() const { return batch * out[0] * out[1] * out[2]; }
+  bool has_strides() const { return stride != Dims{1, 1, 1}; }
+  // Of single pixels, which may lie in any image.
+  bool IsOfPixels() const {
+    return taps() == 1 && !has_strides() && pad_before == Dims{} && pad_after == Dims{};
+  }
 };
 
 // Reads and checks shapes and params of a convolution of any rank; fills everything.

@@ -326,13 +326,9 @@ bool TakesFewPixels(const Node& node, const ConvGeometry& g) {
   const auto stored = [&](const Tensor* t) {
     return is_brain(t) || t->dtype == QNN_DATATYPE_FLOAT_32;
   };
-  const auto all = [](const ConvGeometry::Dims& dims, int64_t value) {
-    return std::all_of(dims.begin(), dims.end(), [&](int64_t d) { return d == value; });
-  };
   return HasTiles() && is_brain(node.inputs[0]) && is_brain(node.inputs[1]) &&
          node.inputs[1]->is_static() && stored(node.outputs[0]) &&
-         (!node.HasInput(2) || stored(node.inputs[2])) && g.group == 1 && all(g.kernel, 1) &&
-         all(g.stride, 1) && all(g.pad_before, 0) && all(g.pad_after, 0) &&
+         (!node.HasInput(2) || stored(node.inputs[2])) && g.group == 1 && g.IsOfPixels() &&
          g.cin * g.cout >= kLargeWeights && g.out_pixels() > 1 && g.out_pixels() <= kMostPixels;
 }
 

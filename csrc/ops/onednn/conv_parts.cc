@@ -1,6 +1,6 @@
 #include "ops/onednn/conv_parts.h"
 
-#include "ops/conv/conv.h"
+#include "ops/conv/window_rows.h"
 #include "ops/elementwise/coarse.h"
 #include "ops/isa.h"
 #include "ops/post_ops.h"
@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <optional>
 
 namespace qnnrt::onednn {
 namespace {
@@ -23,9 +24,9 @@ class WeightsOfParts final : public WeightStore {
   explicit WeightsOfParts(const KernelOptions& options) : options_(options) {}
 
   // What the parts are made with.
-  KernelOptions Shared() {
+  KernelOptions Shared(int threads = 1) {
     KernelOptions shared = options_;
-    shared.threads = 1;
+    shared.threads = threads;
     shared.weights = this;
     return shared;
   }
@@ -54,7 +55,8 @@ class WeightsOfParts final : public WeightStore {
 
 // Of a part, or rows of a matrix: less than two tiles gain nothing.
 constexpr size_t kLeastPixels = 24;
-// Of sums in 32 bits: what a second cache keeps beside the input and the weights.
+// Of sums in 32 bits, or of copied windows: what a second cache keeps beside the input and the
+// weights.
 constexpr size_t kStripBytes = 512 * 1024;
 
 // Whether what follows a product of BFLOAT_16 is done here: oneDNN takes twice the time of our
@@ -137,23 +139,41 @@ class Parts final : public Kernel {
  public:
   static Result<KernelPtr> OfPixels(const Node& node, const KernelOptions& options, size_t threads,
                                     MakePart make) {
-    std::unique_ptr<Parts> kernel(new Parts(node, threads));
-    WeightsOfParts weights(options);
-    const size_t columns = node.outputs[0]->shape.back(), depth = node.inputs[0]->shape.back();
-    const size_t pixels = node.outputs[0]->elements() / columns;
-    const auto add = [&](size_t owner, size_t begin, size_t end) -> Result<bool> {
-      const auto cut = [&](Tensor* t) {
-        Shape& shape = t->shape;
-        std::fill(shape.begin(), shape.end() - 1, 1u);
-        shape[shape.size() - 2] = static_cast<uint32_t>(end - begin);
-      };
-      PartOf part(node, kernel->finishes_);
-      part.Cut(cut, cut);
-      return kernel->Append(owner, part, weights.Shared(), make, {end - begin, 0, 0}, begin * depth,
-                            begin * columns);
-    };
-    QNNRT_ASSIGN_OR_RETURN(const bool made, kernel->Cut(pixels, columns, kLeastPixels, add));
-    return made ? KernelPtr(std::move(kernel)) : KernelPtr();
+    return OfPixels(std::unique_ptr<Parts>(new Parts(node, threads)), node, options, make);
+  }
+
+  // Windows as the pixels of a convolution by 1x1, which each owner copies strip by strip. Of few
+  // pixels there is one owner, and all threads share its product.
+  static Result<KernelPtr> OfWindows(const Node& node, const KernelOptions& options,
+                                     const ConvGeometry& g, size_t threads, MakePart make) {
+    const uint32_t pixels = static_cast<uint32_t>(g.out_pixels());
+    const uint32_t depth = static_cast<uint32_t>(g.taps() * g.cin);
+    const uint32_t columns = static_cast<uint32_t>(g.cout);
+    Tensor in = *node.inputs[0], weights = *node.inputs[1], out = *node.outputs[0];
+    in.shape = {1, 1, pixels, depth};
+    weights.shape = {1, 1, depth, columns};
+    out.shape = {1, 1, pixels, columns};
+    Node product = node;
+    product.type = "Conv2d";
+    product.inputs[0] = &in;
+    product.inputs[1] = &weights;
+    product.outputs[0] = &out;
+    std::vector<Tensor> addends;
+    addends.reserve(node.post_ops.size());
+    for (const PostOp& op : node.post_ops) {
+      if (op.kind != PostOp::Kind::kAdd) continue;
+      addends.push_back(*node.inputs[op.input]);
+      addends.back().shape = out.shape;
+      product.inputs[op.input] = &addends.back();
+    }
+    product.params = {{"stride", Words({2}, 1)},
+                      {"pad_amount", Words({2, 2}, 0)},
+                      {"dilation", Words({2}, 1)},
+                      {"group", int64_t{1}}};
+    std::unique_ptr<Parts> kernel(new Parts(node, pixels < threads * kLeastPixels ? 1 : threads));
+    kernel->threads_ = kernel->owners_.size() == threads ? 1 : static_cast<int>(threads);
+    kernel->windows_.emplace(g, ElementSize(in.dtype));
+    return OfPixels(std::move(kernel), product, options, make);
   }
 
   static Result<KernelPtr> OfRows(const Node& node, const KernelOptions& options,
@@ -197,7 +217,7 @@ class Parts final : public Kernel {
     return status;
   }
 
-  size_t ScratchBytes() const override { return owners_.size() * (room_ + sums_room_); }
+  size_t ScratchBytes() const override { return owners_.size() * RoomOfOwner(); }
   bool ReadsInput(size_t i) const override {
     const auto adds = [&](const PostOp& op) {
       return op.kind == PostOp::Kind::kAdd && op.input == i;
@@ -227,21 +247,53 @@ class Parts final : public Kernel {
     std::vector<Part> parts;
   };
 
+  static Result<KernelPtr> OfPixels(std::unique_ptr<Parts> kernel, const Node& node,
+                                    const KernelOptions& options, MakePart make) {
+    WeightsOfParts weights(options);
+    const size_t columns = node.outputs[0]->shape.back(), depth = node.inputs[0]->shape.back();
+    const size_t pixels = node.outputs[0]->elements() / columns;
+    const auto add = [&](size_t owner, size_t begin, size_t end) -> Result<bool> {
+      const auto cut = [&](Tensor* t) {
+        Shape& shape = t->shape;
+        std::fill(shape.begin(), shape.end() - 1, 1u);
+        shape[shape.size() - 2] = static_cast<uint32_t>(end - begin);
+      };
+      PartOf part(node, kernel->finishes_);
+      part.Cut(cut, cut);
+      return kernel->Append(owner, part, weights.Shared(kernel->threads_), make,
+                            {end - begin, 0, 0}, begin * depth, begin * columns);
+    };
+    QNNRT_ASSIGN_OR_RETURN(const bool made, kernel->Cut(pixels, columns, kLeastPixels, add));
+    return made ? KernelPtr(std::move(kernel)) : KernelPtr();
+  }
+
+  static Tensor Words(Shape shape, uint32_t value) {
+    Tensor t;
+    t.dtype = QNN_DATATYPE_UINT_32;
+    t.shape = std::move(shape);
+    const std::vector<uint32_t> words(t.elements(), value);
+    t.data = AlignedBytes::Copy(words.data(), words.size() * sizeof(uint32_t));
+    return t;
+  }
+
   Parts(const Node& node, size_t threads)
       : finishes_(Finishes(node)),
         ops_(node.post_ops),
         post_ops_(node),
         out_(*node.outputs[0]),
         out_size_(ElementSize(node.outputs[0]->dtype)),
+        columns_(node.outputs[0]->shape.back()),
         owners_(threads) {}
 
+  size_t RoomOfOwner() const { return room_ + sums_room_ + rows_room_; }
   const Kernel& First() const { return *owners_[0].parts[0].kernel; }
 
   // add(owner, begin, end) for each part of so many pixels or rows.
   template <typename Add>
   Result<bool> Cut(size_t count, size_t elements, size_t least, const Add& add) {
-    const size_t strip =
-        finishes_ ? std::max(least, kStripBytes / sizeof(float) / elements) : count;
+    size_t strip = finishes_ ? kStripBytes / sizeof(float) / elements : count;
+    if (windows_) strip = std::min(strip, kStripBytes / windows_->row_bytes());
+    strip = std::max(strip, least);
     for (size_t i = 0; i < owners_.size(); ++i) {
       const size_t from = count * i / owners_.size(), to = count * (i + 1) / owners_.size();
       const size_t strips = (to - from + strip - 1) / strip;
@@ -271,6 +323,8 @@ class Parts final : public Kernel {
     owners_[owner].parts.push_back(
         {found->second.get(), std::move(in), std::move(at), out_at, part.elements()});
     if (finishes_) sums_room_ = std::max(sums_room_, ScratchRoom(part.elements() * sizeof(float)));
+    if (windows_)
+      rows_room_ = std::max(rows_room_, ScratchRoom(cutting.units * windows_->row_bytes()));
     return true;
   }
 
@@ -279,11 +333,17 @@ class Parts final : public Kernel {
       const char* whole = static_cast<const char*>(args.in[k]);
       part.in[k] = whole != nullptr ? whole + part.in_at[k] : nullptr;
     }
-    char* const scratch = static_cast<char*>(args.scratch) + owner * (room_ + sums_room_);
+    char* const scratch = static_cast<char*>(args.scratch) + owner * RoomOfOwner();
     float* const sums = reinterpret_cast<float*>(scratch + room_);
+    if (windows_) {
+      char* const rows = scratch + room_ + sums_room_;
+      const size_t first = part.in_at[0] / windows_->row_bytes();
+      windows_->Fill(args.in[0], first, first + part.elements / columns_, rows);
+      part.in[0] = rows;
+    }
     void* out[] = {finishes_ ? static_cast<void*>(sums)
                              : static_cast<char*>(args.out[0]) + part.out_at * out_size_};
-    QNNRT_RETURN_IF_ERROR(part.kernel->Run({part.in.data(), out, scratch, Threads(1)}));
+    QNNRT_RETURN_IF_ERROR(part.kernel->Run({part.in.data(), out, scratch, Threads(threads_)}));
     if (finishes_) Finish(args, sums, part.out_at, part.elements);
     return Status::Ok();
   }
@@ -302,37 +362,49 @@ class Parts final : public Kernel {
   const std::vector<PostOp> ops_;
   const PostOps post_ops_;
   const StoredFloats out_;
-  const size_t out_size_;
+  const size_t out_size_, columns_;
+  std::optional<WindowRows> windows_;  // what the input is of parts of rows
   std::vector<Owner> owners_;
-  size_t room_ = 0, sums_room_ = 0;
+  int threads_ = 1;  // of a part's kernel
+  size_t room_ = 0, sums_room_ = 0, rows_room_ = 0;
 };
 
-bool All(const Dims& dims, int64_t value) {
-  return std::all_of(dims.begin(), dims.end(), [&](int64_t d) { return d == value; });
-}
-
-// Of single pixels, which may lie in any image.
-bool IsOfPixels(const ConvShape& c) {
-  return c.taps() == 1 && All(c.strides, 1) && All(c.before, 0) && All(c.after, 0);
+// Whether windows of BFLOAT_16 are copied, as the rows of a product: a copy of up to twice the
+// input takes less than oneDNN does to read every second pixel of a line, at 0.6 of a product's
+// speed, or channels that do not fill its tiles, which it multiplies without them (decision 28).
+bool CopiesWindows(const Node& node, const ConvShape& c, const ConvGeometry& g) {
+  constexpr int64_t kMostCopies = 2, kColumnsOfCopy = 64;  // that are worth one
+  if (!HasTiles() || node.inputs[0]->dtype != QNN_DATATYPE_BFLOAT_16 ||
+      !node.inputs[1]->is_static() || g.group != 1 || g.taps() == 1 ||
+      g.dilation != ConvGeometry::Dims{1, 1, 1} ||
+      g.out_pixels() < static_cast<int64_t>(kLeastPixels)) {
+    return false;
+  }
+  // Of windows of several short lines, an image's first, the copy takes as long as the product.
+  const bool long_lines = static_cast<size_t>(g.kernel[2] * g.cin) * sizeof(uint16_t) >= kLine;
+  if (!long_lines && g.kernel[0] * g.kernel[1] != 1) return false;
+  const int64_t steps = g.stride[0] * g.stride[1] * g.stride[2];
+  return g.taps() <= kMostCopies * steps &&
+         (c.off_tiles || g.taps() * kColumnsOfCopy <= steps * g.cout);
 }
 
 // Whether threads that have pixels of their own, with all channels, are faster than oneDNN's, which
 // share the channels of most shapes: the other half of a pixel then comes from the other core's
 // cache, at half of the speed of weights that both read (decision 33).
-bool KeepsToPixels(const Node& node, const ConvShape& c) {
+bool KeepsToPixels(const Node& node, const ConvShape& c, const ConvGeometry& g) {
   constexpr size_t kWeightsOverPixels = 4, kVector = 16;
   const Tensor &in = *node.inputs[0], &weights = *node.inputs[1], &out = *node.outputs[0];
-  if (c.transposed || !weights.is_static() || (c.groups > 1 && c.groups == c.cin)) return false;
+  if (!weights.is_static() || (c.groups > 1 && c.groups == c.cin)) return false;
   const size_t depth = static_cast<size_t>(c.cin / c.groups * c.taps());
   if (CpuIsa() != Isa::kAvx512) {
     // Groups of fewer channels than a vector, whose outputs share cache lines, are of oneDNN's
     // older kernel, whose threads share the groups: both write to the same lines.
     const size_t pixel = static_cast<size_t>(c.cout / c.groups) * ElementSize(out.dtype);
-    return c.groups > 1 && depth < kVector && pixel % kLine != 0 && IsOfPixels(c);
+    return c.groups > 1 && depth < kVector && pixel % kLine != 0 && g.IsOfPixels();
   }
   // oneDNN's kernel for one thread takes 1.2 times the time for such sums, but less where windows
   // of an image's few channels lie side by side.
-  const bool side_by_side = c.groups == 1 && c.taps() > 1 && All(c.strides, 1);
+  const bool side_by_side = c.groups == 1 && c.taps() > 1 && !g.has_strides();
   const bool few = in.dtype == QNN_DATATYPE_BFLOAT_16 && depth < kTileDepth && !side_by_side;
   if (few && !Finishes(node)) return false;
   return weights.bytes() <= kWeightsOverPixels * (in.bytes() + out.bytes());
@@ -362,16 +434,17 @@ Result<KernelPtr> MakeRowParts(const Node& node, const KernelOptions& options, i
 Result<KernelPtr> MakeParts(const Node& node, const KernelOptions& options, const ConvShape& c,
                             int threads, MakePart make) {
   constexpr int64_t kLeastRows = 3;
-  if ((threads == 1 && !Finishes(node)) || !KeepsToPixels(node, c)) return KernelPtr();
+  if (c.transposed) return KernelPtr();
   const size_t parts = static_cast<size_t>(threads);
-  if (IsOfPixels(c)) {
-    const size_t pixels = node.outputs[0]->elements() / static_cast<size_t>(c.cout);
-    if (pixels < parts * kLeastPixels) return KernelPtr();
+  QNNRT_ASSIGN_OR_RETURN(const ConvGeometry g, ReadConv(node));
+  if (CopiesWindows(node, c, g)) return Parts::OfWindows(node, options, g, parts, make);
+  if ((threads == 1 && !Finishes(node)) || !KeepsToPixels(node, c, g)) return KernelPtr();
+  if (g.IsOfPixels()) {
+    if (g.out_pixels() < static_cast<int64_t>(parts * kLeastPixels)) return KernelPtr();
     return Parts::OfPixels(node, options, parts, make);
   }
-  if (c.spatial != 2 || node.inputs[0]->shape[0] != 1) return KernelPtr();
-  QNNRT_ASSIGN_OR_RETURN(const ConvGeometry g, ReadConv(node));
-  if (g.out[1] < threads * kLeastRows) return KernelPtr();
+  if (c.spatial != 2 || node.inputs[0]->shape[0] != 1 || g.out[1] < threads * kLeastRows)
+    return KernelPtr();
   return Parts::OfRows(node, options, g, parts, make);
 }
 
