@@ -132,6 +132,31 @@ bool FindOffsets(const BlockedLayout& layout, uint64_t elements, Offsets* offset
   return last < elements;
 }
 
+// Of the weights of a convolution: all that one output is summed of, tap by tap.
+void JoinTerms(Offsets* offsets) {
+  std::vector<uint64_t> terms = {0};
+  const auto join = [&](const std::vector<uint64_t>& inner) {
+    std::vector<uint64_t> joined;
+    for (uint64_t outer : terms) {
+      for (uint64_t place : inner) joined.push_back(outer + place);
+    }
+    terms = std::move(joined);
+  };
+  for (size_t d = 2; d < offsets->size(); ++d) join((*offsets)[d]);
+  join((*offsets)[1]);
+  offsets->resize(1);
+  offsets->push_back(std::move(terms));
+}
+
+// Whether a layout is of a convolution by 1x1 whose pixels are windows of the other's.
+bool AreTerms(const std::vector<int64_t>& product, const std::vector<int64_t>& window) {
+  if (product.size() < 3 || window.size() < 3 || product[0] != window[0]) return false;
+  int64_t terms = 1;
+  for (size_t d = 1; d < window.size(); ++d) terms *= window[d];  // no more than elements
+  return product[1] == terms &&
+         std::all_of(product.begin() + 2, product.end(), [](int64_t n) { return n == 1; });
+}
+
 template <typename T>
 void Move(const Offsets& from_at, const Offsets& to_at, size_t inner, const T* from, T* to) {
   const size_t rank = from_at.size();
@@ -236,16 +261,18 @@ bool MoveBlocks(const std::string& lies, const void* from, uint64_t from_size,
                 const std::string& wanted, void* to, uint64_t size) {
   const std::optional<BlockedLayout> before = Read(lies, from_size);
   const std::optional<BlockedLayout> now = Read(wanted, size);
-  if (!before || !now || before->type != now->type || before->dims != now->dims ||
-      before->rest != now->rest) {
-    return false;
-  }
+  if (!before || !now || before->type != now->type || before->rest != now->rest) return false;
   const uint64_t bytes = BytesOf(now->type);
   if (bytes == 0 || from_size % bytes != 0 || size % bytes != 0) return false;
   Offsets from_at, to_at;
   if (!FindOffsets(*before, from_size / bytes, &from_at) ||
       !FindOffsets(*now, size / bytes, &to_at)) {
     return false;
+  }
+  if (before->dims != now->dims) {
+    if (!AreTerms(before->dims, now->dims) && !AreTerms(now->dims, before->dims)) return false;
+    JoinTerms(&from_at);
+    JoinTerms(&to_at);
   }
   std::memset(to, 0, size);
   // Innermost is the dimension whose neighbours lie closest where they are written.

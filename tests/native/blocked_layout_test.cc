@@ -89,6 +89,30 @@ TEST(PanelsOfFloatsAreMovedAsBlocksAre) {
   CHECK(!MoveBlocks(phases + "2", panels.data(), 144, phases + "4", wide.data(), 192));
 }
 
+// [2, 3] of 2 x 2 taps, whose terms go tap by tap in a product: as they lie for either kernel.
+TEST(WeightsOfWindowsAreMovedToThoseOfAProductOfTheirRows) {
+  const std::string window = Layout(2, "2,3,2,2", "2,4,2,2", "16,1,8,4", "", "");
+  const std::string product = Layout(2, "2,12,1,1", "16,12,1,1", "192,16,192,192", "16", "0");
+  std::vector<uint16_t> lie(32, 0), there(192, 0xEE), back(32, 0xEE);
+  for (size_t o = 0; o < 2; ++o) {
+    for (size_t tap = 0; tap < 4; ++tap) {
+      for (size_t c = 0; c < 3; ++c)
+        lie[o * 16 + tap * 4 + c] = static_cast<uint16_t>(100 * o + 10 * tap + c + 1);
+    }
+  }
+  CHECK(MoveBlocks(window, lie.data(), 64, product, there.data(), 384));
+  for (size_t term = 0; term < 12; ++term) {
+    const size_t value = 10 * (term / 3) + term % 3 + 1;
+    CHECK_EQ(there[16 * term], value);
+    CHECK_EQ(there[16 * term + 1], 100 + value);
+    CHECK_EQ(there[16 * term + 2], 0);
+  }
+  CHECK(MoveBlocks(product, there.data(), 384, window, back.data(), 64));
+  CHECK(back == lie);
+  const std::string fewer = Layout(2, "2,11,1,1", "16,12,1,1", "192,16,192,192", "16", "0");
+  CHECK(!MoveBlocks(window, lie.data(), 64, fewer, there.data(), 384));
+}
+
 TEST(WhatTheTextsDoNotSayIsLeftAlone) {
   const std::vector<uint8_t> rows(64, 7);
   const std::string wanted = Layout(5, "5,3", "5,3", "1,5", "", "");
