@@ -55,6 +55,8 @@ class WeightsOfParts final : public WeightStore {
 
 // Of a part, or rows of a matrix: less than two tiles gain nothing.
 constexpr size_t kLeastPixels = 24;
+// Pixels that a product takes at a time: of other numbers it takes up to a third longer.
+constexpr size_t kWholeTiles = 32;
 // Of sums in 32 bits, or of copied windows: what a second cache keeps beside the input and the
 // weights.
 constexpr size_t kStripBytes = 512 * 1024;
@@ -263,7 +265,7 @@ class Parts final : public Kernel {
       return kernel->Append(owner, part, weights.Shared(kernel->threads_), make,
                             {end - begin, 0, 0}, begin * depth, begin * columns);
     };
-    QNNRT_ASSIGN_OR_RETURN(const bool made, kernel->Cut(pixels, columns, kLeastPixels, add));
+    QNNRT_ASSIGN_OR_RETURN(const bool made, kernel->Cut(pixels, columns, kWholeTiles, add));
     return made ? KernelPtr(std::move(kernel)) : KernelPtr();
   }
 
@@ -288,16 +290,18 @@ class Parts final : public Kernel {
   size_t RoomOfOwner() const { return room_ + sums_room_ + rows_room_; }
   const Kernel& First() const { return *owners_[0].parts[0].kernel; }
 
-  // add(owner, begin, end) for each part of so many pixels or rows.
+  // add(owner, begin, end) for each part of so many pixels or rows; strips hold a multiple of
+  // `whole`, but for an owner's last.
   template <typename Add>
-  Result<bool> Cut(size_t count, size_t elements, size_t least, const Add& add) {
+  Result<bool> Cut(size_t count, size_t elements, size_t whole, const Add& add) {
     size_t strip = finishes_ ? kStripBytes / sizeof(float) / elements : count;
     if (windows_) strip = std::min(strip, kStripBytes / windows_->row_bytes());
-    strip = std::max(strip, least);
+    strip = std::max(strip / whole, size_t{1}) * whole;
     for (size_t i = 0; i < owners_.size(); ++i) {
       const size_t from = count * i / owners_.size(), to = count * (i + 1) / owners_.size();
       const size_t strips = (to - from + strip - 1) / strip;
-      const size_t step = (to - from + strips - 1) / strips;
+      const size_t even = (to - from + strips - 1) / strips;
+      const size_t step = (even + whole - 1) / whole * whole;
       for (size_t at = from; at < to; at += step) {
         QNNRT_ASSIGN_OR_RETURN(const bool made, add(i, at, std::min(at + step, to)));
         if (!made) return false;
