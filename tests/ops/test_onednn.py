@@ -352,6 +352,8 @@ SHARED = [
     conv("1x1", (23, 31), (64, 96), (1, 1), tail=("Add",), dtype=BRAIN),
     conv("3x3", (41, 33), (32, 40), (3, 3), pads=SAME, batch=1, tail=("Add",), dtype=BRAIN),
     conv("1x1 stride 2", (41, 33), (48, 64), (1, 1), stride=2, batch=1, dtype=BRAIN),
+    conv("5x5 in groups", (27, 27), (96, 128), (5, 5), group=2, pads=((2, 2), (2, 2)), batch=1,
+         tail=("Add", "Relu")),
     conv("2x2 stride 2", (41, 33), (40, 80), (2, 2), stride=2, tail=("Add", "Gelu"), dtype=BRAIN),
     conv("2x2 stride 2, few", (13, 13), (96, 80), (2, 2), stride=2, batch=1, dtype=BRAIN),
     conv("3x3", (41, 33), (32, 40), (3, 3), pads=SAME, batch=1, tail=("Add",), dtype=F16),
