@@ -108,13 +108,15 @@ void Slice(Node& n) {
   n.Set(0, Cut(n, x, ranges));
 }
 
-// As indexing of arrays is: clamped, from the end where negative.
-Range Indices(int64_t begin, int64_t end, int64_t stride, bool no_begin, bool no_end,
+// As indexing of arrays is: clamped, from the end where negative. `offset`: the end is counted from
+// where the range begins.
+Range Indices(int64_t begin, int64_t end, int64_t stride, bool no_begin, bool no_end, bool offset,
               int64_t size) {
   const int64_t low = stride > 0 ? 0 : -1, high = stride > 0 ? size : size - 1;
   auto position = [&](int64_t at) { return std::clamp(at < 0 ? at + size : at, low, high); };
   const int64_t first = no_begin ? (stride > 0 ? low : high) : position(begin);
-  const int64_t last = no_end ? (stride > 0 ? high : low) : position(end);
+  const int64_t until = offset ? std::clamp(first + end, low, high) : position(end);
+  const int64_t last = no_end ? (stride > 0 ? high : low) : until;
   return {first, last, stride};
 }
 
@@ -165,7 +167,6 @@ void StridedSlice(Node& n) {
   for (size_t i = 0; i < count; ++i) {
     ellipses += ellipsis_mask >> i & 1;
     named += !((new_mask | ellipsis_mask) >> i & 1);
-    if (offset && end[i] < 0) Unsupported("ends relative to the beginning, and negative");
   }
   if (ellipses > 1) Damaged("more than one ellipsis");
   if (named > x.rank()) Damaged("%zu ranges for %u dimensions", named, x.rank());
@@ -208,8 +209,7 @@ void StridedSlice(Node& n) {
       continue;
     }
     if (stride == 0) Damaged("a stride of 0");
-    const int64_t until = offset ? begin[i] + end[i] : end[i];
-    ranges.push_back(Indices(begin[i], until, stride, no_begin, end_mask >> i & 1, size));
+    ranges.push_back(Indices(begin[i], end[i], stride, no_begin, end_mask >> i & 1, offset, size));
     out.push_back(Length(ranges.back()));
   }
   if (ellipses == 0) whole(x.rank() - named);

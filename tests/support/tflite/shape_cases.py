@@ -101,6 +101,9 @@ def _strided_slices() -> Iterator[Case]:
         ([0, 0, 2], [0, 0, 4], [1, 1, 1], {"newAxisMask": 1, "ellipsisMask": 2}),
         ([0, 1, 0], [4, 3, 0], [1, 1, 1], {"newAxisMask": 4}),
         ([1, 1, 1], [2, 2, 2], [1, 1, 1], {"offset": True}),
+        ([-2, -9, -1], [2, 2, 1], [1, 1, 1], {"offset": True}),
+        ([1, 2, 3], [2, 3, 2], [1, 1, 1], {"offset": True, "beginMask": 1}),
+        ([3, -1, 1], [-2, -3, 2], [-1, -2, 1], {"offset": True}),
         ([2, 3, 4], [3, 4, 5], [1, 1, 1], {"shrinkAxisMask": 7}),
         ([2, -9, 1], [4, -9, 2], [1, -1, 1], {"shrinkAxisMask": 4}),
     ):
