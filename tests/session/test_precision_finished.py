@@ -90,3 +90,39 @@ def test_what_is_no_number_stays_none_and_infinity_has_its_limit(behind: str) ->
         got = -s.run({"x": x})["y"][0, 3, :3, 0]
     low = 0 if behind == "Sigmoid" else -1
     np.testing.assert_allclose(got, [np.nan, low, 1], atol=1e-30)
+
+
+#: As CONVOLUTIONS: too few pixels or lines for two threads, or four. The last is less work than a
+#: part is made of.
+SMALL = [
+    ((1, 1, 34, 65), (1, 1), 248, 1, 0),
+    ((1, 5, 14, 32), (1, 1), 64, 1, 0),
+    ((1, 5, 40, 16), (3, 3), 64, 1, 1),
+    ((1, 16, 16, 4), (1, 1), 256, 1, 0),
+]
+
+
+@pytest.mark.parametrize("op", ["Conv2d", "MatMul"])
+@pytest.mark.parametrize("behind", ["Sigmoid", "Tanh"])
+def test_threads_do_not_change_how_what_is_behind_is_rounded(op: str, behind: str) -> None:
+    for number, (shape, kernel, cout, stride, pad) in enumerate(SMALL):
+        if op == "MatMul" and kernel != (1, 1):
+            continue
+        conv = op == "Conv2d"
+        pads = {"stride": u32(stride, stride), "pad_amount": pairs((pad, pad), (pad, pad))}
+        x, w = numbers(number, *shape), numbers(number + 9, *kernel, shape[-1], cout)
+        w *= np.float32(2 / np.sqrt(w[..., 0].size))
+        wide = (*shape[:-1], cout)
+        model = chain(
+            Node("negative", "ElementWiseNeg", ["x"], ["a"], {}),
+            Node("product", op, ["a", "w"], ["c"], pads if conv else {}),
+            Node("behind", behind, ["c"], ["m"], {}),
+            Node("last", "MatMul", ["m", "one"], ["y"], {}),
+            x=shape, a=shape, w=w if conv else w.reshape(shape[-1], cout),
+            c=wide, m=wide, one=np.eye(cout, dtype=np.float32), y=wide,
+        )  # fmt: skip
+        got = []
+        for threads in (1, 2, 4):
+            with qnnrt.Session(model, threads=threads, precision="bfloat16") as s:
+                got.append(s.run({"x": x})["y"].tobytes())
+        assert got == [got[0]] * 3, f"{op} {SMALL[number]}"

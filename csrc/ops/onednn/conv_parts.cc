@@ -414,45 +414,63 @@ bool KeepsToPixels(const Node& node, const ConvShape& c, const ConvGeometry& g) 
   return weights.bytes() <= kWeightsOverPixels * (in.bytes() + out.bytes());
 }
 
+// In as many parts as there are threads, or in fewer where those are too small to be made: then
+// what follows a product is rounded by the same loops, however many threads there are.
+template <typename Make>
+Result<KernelPtr> InParts(const Node& node, int threads, const Make& make) {
+  const bool finishes = Finishes(node);
+  if (threads == 1 && !finishes) return KernelPtr();
+  for (int parts = threads; parts > 0; parts /= 2) {
+    QNNRT_ASSIGN_OR_RETURN(KernelPtr kernel, make(static_cast<size_t>(parts)));
+    if (kernel || !finishes) return kernel;
+  }
+  return KernelPtr();
+}
+
 }  // namespace
 
 Result<KernelPtr> MakeRowParts(const Node& node, const KernelOptions& options, int threads,
                                MakePart make) {
   constexpr size_t kWeightsOverRows = 2;
   const Tensor &in = *node.inputs[0], &weights = *node.inputs[1], &out = *node.outputs[0];
-  const size_t parts = static_cast<size_t>(threads);
-  if ((threads == 1 && !Finishes(node)) || CpuIsa() != Isa::kAvx512 || !weights.is_static() ||
-      in.shape.size() < 2 || out.shape.size() < 2) {
+  if (CpuIsa() != Isa::kAvx512 || !weights.is_static() || in.shape.size() < 2 ||
+      out.shape.size() < 2) {
     return KernelPtr();
   }
   const uint64_t depth = in.shape.back(), columns = out.shape.back();
   const size_t rows = out.elements() / columns;
   if (weights.elements() != depth * columns || in.elements() != rows * depth ||
-      rows < parts * kLeastPixels ||
       weights.bytes() > kWeightsOverRows * (in.bytes() + out.bytes())) {
     return KernelPtr();
   }
-  return Parts::OfPixels(node, options, parts, make);
+  return InParts(node, threads, [&](size_t parts) -> Result<KernelPtr> {
+    if (rows < parts * kLeastPixels) return KernelPtr();
+    return Parts::OfPixels(node, options, parts, make);
+  });
 }
 
 Result<KernelPtr> MakeParts(const Node& node, const KernelOptions& options, const ConvShape& c,
                             int threads, MakePart make) {
   constexpr int64_t kLeastRows = 3;
   if (c.transposed) return KernelPtr();
-  const size_t parts = static_cast<size_t>(threads);
   QNNRT_ASSIGN_OR_RETURN(const ConvGeometry g, ReadConv(node));
-  if (CopiesWindows(node, c, g)) return Parts::OfWindows(node, options, g, parts, make);
-  if ((threads == 1 && !Finishes(node)) || !KeepsToPixels(node, c, g)) return KernelPtr();
-  if (g.IsOfPixels()) {
-    if (g.out_pixels() < static_cast<int64_t>(parts * kLeastPixels)) return KernelPtr();
-    return Parts::OfPixels(node, options, parts, make);
+  if (CopiesWindows(node, c, g)) {
+    return Parts::OfWindows(node, options, g, static_cast<size_t>(threads), make);
   }
+  if (!KeepsToPixels(node, c, g)) return KernelPtr();
   // Lines that threads cannot share evenly, of groups that they can: oneDNN's do, in 0.82 to 0.94
   // of the time.
-  if (c.groups % threads == 0 && g.out[1] % threads != 0 && c.groups > 1) return KernelPtr();
-  if (c.spatial != 2 || node.inputs[0]->shape[0] != 1 || g.out[1] < threads * kLeastRows)
-    return KernelPtr();
-  return Parts::OfRows(node, options, g, parts, make);
+  const bool groups = c.groups > 1 && c.groups % threads == 0 && g.out[1] % threads != 0;
+  if (groups && !g.IsOfPixels() && !Finishes(node)) return KernelPtr();
+  return InParts(node, threads, [&](size_t parts) -> Result<KernelPtr> {
+    if (g.IsOfPixels()) {
+      if (g.out_pixels() < static_cast<int64_t>(parts * kLeastPixels)) return KernelPtr();
+      return Parts::OfPixels(node, options, parts, make);
+    }
+    if (c.spatial != 2 || node.inputs[0]->shape[0] != 1) return KernelPtr();
+    if (g.out[1] < static_cast<int64_t>(parts) * kLeastRows) return KernelPtr();
+    return Parts::OfRows(node, options, g, parts, make);
+  });
 }
 
 }  // namespace qnnrt::onednn
