@@ -141,6 +141,11 @@ SHARED = [
     conv("1d", (2000,), (48, 64), (1,)),
     dense("rows", 301, 256, 384, axis=0),
     dense("u8 weights, any zero", 301, 256, 192, types=(U8, U8, U8), axis=0, weight_offset=-77),
+    dense("sums that end within a tile", 361, 96, 384, axis=0),
+    dense("sums that end within a tile, u8 weights", 145, 72, 192, types=(U8, U8, U8), axis=0,
+          weight_offset=-77),
+    dense("s8 in few tiles", 49, 70, 96, types=(S8, S8, S8)),
+    matmul("many times as many columns", (3, 50, 32), (32, 600), (3, 50, 600)),
     matmul("rows of images", (2, 3, 60, 256), (256, 192), (2, 3, 60, 192)),
 ]  # fmt: skip
 
@@ -148,6 +153,7 @@ SHARED = [
 @pytest.mark.parametrize("case", SHARED, ids=str)
 def test_pixels_that_threads_share_are_those_of_one_thread(case: Case) -> None:
     expected, _ = run(case.model(), "auto", 1, case.arrays())
+    assert np.abs(expected - case.exact()).max() <= ROUNDING
     for threads in (2, 3, 5):
         got, kernels = run(case.model(), "auto", threads, case.arrays())
         assert len(kernels) == 1

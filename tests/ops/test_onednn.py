@@ -26,13 +26,19 @@ pytestmark = pytest.mark.skipif(
 F32 = np.dtype(np.float32)
 F16 = np.dtype(np.float16)
 Shape = tuple[int, ...]
-HAS_TILES = "amx_bf16" in Path("/proc/cpuinfo").read_text() and "QNNRT_ISA" not in os.environ
+
+
+def processor_has(flag: str) -> bool:
+    info = Path("/proc/cpuinfo")
+    return info.exists() and flag in info.read_text()
+
+
+HAS_TILES = processor_has("amx_bf16") and "QNNRT_ISA" not in os.environ
 
 
 def avx512() -> bool:
     """Whether the names of kernels below hold: which node oneDNN takes depends on the processor."""
-    info = Path("/proc/cpuinfo")
-    return info.exists() and "avx512bw" in info.read_text()
+    return processor_has("avx512bw")
 
 
 @dataclass
@@ -335,8 +341,28 @@ def test_fast_kernel_equals_portable_kernel(case: Case, threads: int) -> None:
     np.testing.assert_allclose(fast.astype(F32), portable.astype(F32), rtol=rtol, atol=atol)
 
 
-def test_a_binary_of_pixels_that_threads_share_loads_for_one_thread(tmp_path: Path) -> None:
-    case = conv("1x1", (28, 32), (24, 112), (1, 1), group=4, tail=("Add", "Relu"))
+BRAIN = np.dtype(ml_dtypes.bfloat16)
+
+
+def dense(rows: int, terms: int, columns: int, **more: object) -> Case:
+    shapes = [(rows, terms), (columns, terms), (columns,)]
+    name = f"{rows} rows of {terms} by {columns}"
+    return Case(name, "FullyConnected", shapes, (rows, columns), dtype=BRAIN, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        conv("1x1", (28, 32), (24, 112), (1, 1), group=4, tail=("Add", "Relu")),
+        dense(361, 80, 160),
+        dense(96, 40, 192),
+        dense(288, 64, 512),
+    ],
+    ids=lambda c: c.name,
+)
+def test_a_binary_of_pixels_that_threads_share_loads_for_one_thread(
+    case: Case, tmp_path: Path
+) -> None:
     for prepared, loaded in ((2, 1), (1, 2)):
         with qnnrt.Session(case.model(), threads=prepared) as session:
             session.save_binary(tmp_path / "pixels.bin")
@@ -344,7 +370,6 @@ def test_a_binary_of_pixels_that_threads_share_loads_for_one_thread(tmp_path: Pa
             session.run()
 
 
-BRAIN = np.dtype(ml_dtypes.bfloat16)
 SHARED = [
     conv("1x1", (28, 32), (24, 112), (1, 1), group=4, tail=("Add", "Relu")),
     conv("1x1", (23, 31), (48, 64), (1, 1), tail=("Relu", "Add")),
@@ -360,6 +385,12 @@ SHARED = [
     matmul("rows", (3, 101, 128), (128, 192), (3, 101, 192), tail=("Add",), dtype=BRAIN,
            static=(1,)),
     matmul("rows", (303, 128), (192, 128), (303, 192), tb=True, dtype=F16, static=(1,)),
+    matmul("rows", (7, 43, 40), (1, 40, 120), (7, 43, 120), tail=("Add", "Relu"), dtype=BRAIN,
+           static=(1,)),
+    dense(361, 16, 64, tail=("Gelu",)),
+    dense(303, 100, 96, tail=("Relu", "Add")),
+    dense(49, 48, 1000),
+    dense(150, 32, 600),
 ]  # fmt: skip
 
 
@@ -372,17 +403,28 @@ def test_pixels_that_threads_share_are_those_of_one_thread(case: Case, threads: 
     np.testing.assert_array_equal(shared, alone)
 
 
+@pytest.mark.skipif(not HAS_TILES, reason="no matrix tiles")
 @pytest.mark.parametrize("threads", [1, 2, 8])
 @pytest.mark.parametrize("channels", [40, 48, 80])
 def test_windows_side_by_side_are_multiplied_on_tiles(channels: int, threads: int) -> None:
     """Channels that end within a tile, too, and where there are more threads than tiles."""
-    if not HAS_TILES:
-        pytest.skip("no matrix tiles")
     case = conv("2x2", (24, 24), (channels, 64), (2, 2), stride=2, batch=1, dtype=BRAIN)
     got, kernels = run(case.model(), "auto", threads)
     portable, _ = run(case.model(), "portable", threads)
     assert all(kernel.endswith("amx") for kernel in kernels.values()), kernels
     np.testing.assert_allclose(got.astype(F32), portable.astype(F32), rtol=2**-7, atol=1e-3)
+
+
+@pytest.mark.skipif(not HAS_TILES, reason="no matrix tiles")
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("rows", "terms", "columns"), [(3025, 16, 64), (400, 96, 1536), (150, 80, 1152)]
+)
+def test_short_sums_of_many_rows_are_multiplied_on_matrix_tiles(
+    rows: int, terms: int, columns: int, threads: int
+) -> None:
+    _, kernels = run(dense(rows, terms, columns).model(), "auto", threads)
+    assert all("amx" in kernel for kernel in kernels.values()), kernels
 
 
 def test_reference_implementations_are_never_used() -> None:

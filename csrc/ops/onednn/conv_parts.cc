@@ -55,6 +55,17 @@ class WeightsOfParts final : public WeightStore {
 
 // Of a part, or rows of a matrix: less than two tiles gain nothing.
 constexpr size_t kLeastPixels = 24;
+// Of `left` rows that are pixels, those of the next part. oneDNN cuts pixels into equal blocks,
+// which may leave tiles nearly empty: where their number is no multiple of a tile's, the last ones
+// are another part, of more than one tile. Parts of a few sizes, and those of less than a tile,
+// would have their weights in another order than most: a binary is for any number of threads.
+size_t PixelsOfPart(size_t left, size_t columns) {
+  constexpr size_t kFewColumns = 128;
+  size_t count = left;
+  if (left % kTileRows != 0 && left >= 2 * kTileRows) count = (left / kTileRows - 1) * kTileRows;
+  const bool other = count == 48 || count == 144 || count == 240;
+  return other || (count == 64 && columns < kFewColumns) ? count - 2 * kTileRows : count;
+}
 // Pixels that a product takes at a time: of other numbers it takes up to a third longer.
 constexpr size_t kWholeTiles = 32;
 // Of sums in 32 bits, or of copied windows: what a second cache keeps beside the input and the
@@ -139,9 +150,10 @@ class PartOf {
 
 class Parts final : public Kernel {
  public:
+  // `rows`: of a product, as PixelsOfPart says.
   static Result<KernelPtr> OfPixels(const Node& node, const KernelOptions& options, size_t threads,
-                                    MakePart make) {
-    return OfPixels(std::unique_ptr<Parts>(new Parts(node, threads)), node, options, make);
+                                    bool rows, MakePart make) {
+    return OfPixels(std::unique_ptr<Parts>(new Parts(node, threads)), node, options, rows, make);
   }
 
   // Windows as the pixels of a convolution by 1x1, which each owner copies strip by strip. Of few
@@ -175,7 +187,7 @@ class Parts final : public Kernel {
     std::unique_ptr<Parts> kernel(new Parts(node, pixels < threads * kLeastPixels ? 1 : threads));
     kernel->threads_ = kernel->owners_.size() == threads ? 1 : static_cast<int>(threads);
     kernel->windows_.emplace(g, ElementSize(in.dtype));
-    return OfPixels(std::move(kernel), product, options, make);
+    return OfPixels(std::move(kernel), product, options, false, make);
   }
 
   static Result<KernelPtr> OfRows(const Node& node, const KernelOptions& options,
@@ -199,7 +211,7 @@ class Parts final : public Kernel {
                             static_cast<size_t>(first) * in_row, begin * out_row);
     };
     QNNRT_ASSIGN_OR_RETURN(const bool made,
-                           kernel->Cut(static_cast<size_t>(g.out[1]), out_row, 1, add));
+                           kernel->Cut(static_cast<size_t>(g.out[1]), out_row, 1, false, add));
     return made ? KernelPtr(std::move(kernel)) : KernelPtr();
   }
 
@@ -250,7 +262,7 @@ class Parts final : public Kernel {
   };
 
   static Result<KernelPtr> OfPixels(std::unique_ptr<Parts> kernel, const Node& node,
-                                    const KernelOptions& options, MakePart make) {
+                                    const KernelOptions& options, bool rows, MakePart make) {
     WeightsOfParts weights(options);
     const size_t columns = node.outputs[0]->shape.back(), depth = node.inputs[0]->shape.back();
     const size_t pixels = node.outputs[0]->elements() / columns;
@@ -265,7 +277,7 @@ class Parts final : public Kernel {
       return kernel->Append(owner, part, weights.Shared(kernel->threads_), make,
                             {end - begin, 0, 0}, begin * depth, begin * columns);
     };
-    QNNRT_ASSIGN_OR_RETURN(const bool made, kernel->Cut(pixels, columns, kWholeTiles, add));
+    QNNRT_ASSIGN_OR_RETURN(const bool made, kernel->Cut(pixels, columns, kWholeTiles, rows, add));
     return made ? KernelPtr(std::move(kernel)) : KernelPtr();
   }
 
@@ -293,17 +305,23 @@ class Parts final : public Kernel {
   // add(owner, begin, end) for each part of so many pixels or rows; strips hold a multiple of
   // `whole`, but for an owner's last.
   template <typename Add>
-  Result<bool> Cut(size_t count, size_t elements, size_t whole, const Add& add) {
+  Result<bool> Cut(size_t count, size_t elements, size_t whole, bool rows, const Add& add) {
     size_t strip = finishes_ ? kStripBytes / sizeof(float) / elements : count;
     if (windows_) strip = std::min(strip, kStripBytes / windows_->row_bytes());
     strip = std::max(strip / whole, size_t{1}) * whole;
+    const auto share = [&](size_t owner) {
+      const size_t at = count * owner / owners_.size();
+      return rows && at != count ? at / kTileRows * kTileRows : at;
+    };
     for (size_t i = 0; i < owners_.size(); ++i) {
-      const size_t from = count * i / owners_.size(), to = count * (i + 1) / owners_.size();
+      const size_t from = share(i), to = share(i + 1);
       const size_t strips = (to - from + strip - 1) / strip;
       const size_t even = (to - from + strips - 1) / strips;
       const size_t step = (even + whole - 1) / whole * whole;
-      for (size_t at = from; at < to; at += step) {
-        QNNRT_ASSIGN_OR_RETURN(const bool made, add(i, at, std::min(at + step, to)));
+      for (size_t at = from, end; at < to; at = end) {
+        const size_t left = std::min(step, to - at);
+        end = at + (rows ? PixelsOfPart(left, elements) : left);
+        QNNRT_ASSIGN_OR_RETURN(const bool made, add(i, at, end));
         if (!made) return false;
       }
     }
@@ -430,7 +448,7 @@ Result<KernelPtr> InParts(const Node& node, int threads, const Make& make) {
 }  // namespace
 
 Result<KernelPtr> MakeRowParts(const Node& node, const KernelOptions& options, int threads,
-                               MakePart make) {
+                               bool pixels, MakePart make) {
   constexpr size_t kWeightsOverRows = 2;
   const Tensor &in = *node.inputs[0], &weights = *node.inputs[1], &out = *node.outputs[0];
   if (CpuIsa() != Isa::kAvx512 || !weights.is_static() || in.shape.size() < 2 ||
@@ -443,9 +461,16 @@ Result<KernelPtr> MakeRowParts(const Node& node, const KernelOptions& options, i
       weights.bytes() > kWeightsOverRows * (in.bytes() + out.bytes())) {
     return KernelPtr();
   }
+  if (pixels) {
+    constexpr size_t kLeastRows = 64;  // of a thread
+    const size_t parts = std::clamp<size_t>(rows / kLeastRows, 1, static_cast<size_t>(threads));
+    const bool whole = PixelsOfPart(rows, columns) == rows;
+    if (threads == 1 && whole && !Finishes(node)) return KernelPtr();
+    return Parts::OfPixels(node, options, parts, true, make);
+  }
   return InParts(node, threads, [&](size_t parts) -> Result<KernelPtr> {
     if (rows < parts * kLeastPixels) return KernelPtr();
-    return Parts::OfPixels(node, options, parts, make);
+    return Parts::OfPixels(node, options, parts, false, make);
   });
 }
 
@@ -465,7 +490,7 @@ Result<KernelPtr> MakeParts(const Node& node, const KernelOptions& options, cons
   return InParts(node, threads, [&](size_t parts) -> Result<KernelPtr> {
     if (g.IsOfPixels()) {
       if (g.out_pixels() < static_cast<int64_t>(parts * kLeastPixels)) return KernelPtr();
-      return Parts::OfPixels(node, options, parts, make);
+      return Parts::OfPixels(node, options, parts, false, make);
     }
     if (c.spatial != 2 || node.inputs[0]->shape[0] != 1) return KernelPtr();
     if (g.out[1] < static_cast<int64_t>(parts) * kLeastRows) return KernelPtr();

@@ -16,9 +16,9 @@ Result<KernelPtr> MakeParts(const Node& node, const KernelOptions& options, cons
                             int threads, MakePart make);
 
 // A product of rows, which lie one after the other, by constant weights in parts of rows, in the
-// same way.
+// same way. `pixels`: `make` makes convolutions of them (IsFasterAsConv).
 Result<KernelPtr> MakeRowParts(const Node& node, const KernelOptions& options, int threads,
-                               MakePart make);
+                               bool pixels, MakePart make);
 
 }  // namespace qnnrt::onednn
 

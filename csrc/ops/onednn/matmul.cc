@@ -42,8 +42,30 @@ constexpr int64_t kManyTerms = 384, kLargeChunk = 256, kSmallChunk = 32;
 // of private memory, and time to load.
 constexpr double kSmallWork = 2.5e6;
 
+using ReadShape = std::optional<MatMulShape> (*)(const Node&);
+
+// As a convolution.
+Result<KernelPtr> MakeOfPixels(const Node& node, const KernelOptions& options, int threads,
+                               const MatMulShape& o, const ProductTypes& types) {
+  const int64_t rows = o.dst[0], columns = o.dst[1];
+  const ConvShape c = AsConvShape(o);
+  ProductLayouts l(c, PixelsInLine(rows, o.src[1], types.in),
+                   PixelsInLine(rows, columns, types.out), types.in);
+  if (Bias(node) != nullptr) l.bias = MemoryDesc::Dense({columns}, types.bias);
+  if (types.addend != dnnl_data_type_undef) l.addend = PixelsInLine(rows, columns, types.addend);
+  return MakeProduct(node, options, threads, c, l);
+}
+
+// A part of a product that is a convolution.
+template <ReadShape read>
+Result<KernelPtr> MakePartOfPixels(const Node& node, const KernelOptions& options) {
+  const std::optional<MatMulShape> shape = read(node);
+  const std::optional<ProductTypes> types = ProductTypesOf(node);
+  return shape && types ? MakeOfPixels(node, options, 1, *shape, *types) : KernelPtr();
+}
+
 Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
-                       const std::optional<MatMulShape>& shape, MakePart again) {
+                       const std::optional<MatMulShape>& shape, MakePart again, MakePart pixels) {
   if (!shape) return KernelPtr();
   const MatMulShape& o = *shape;
   const Tensor& weights = *node.inputs[1];
@@ -87,8 +109,13 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
   if (Load() == nullptr) return KernelPtr();
   const int threads = ThreadsFor(node, options, work);
   if (!floats && o.src_strides.back() == 1) {
-    QNNRT_ASSIGN_OR_RETURN(KernelPtr parts, MakeRowParts(node, options, threads, again));
-    if (parts) return parts;
+    const bool as_conv = brains && IsFasterAsConv(node, o, true);
+    QNNRT_ASSIGN_OR_RETURN(KernelPtr kernel,
+                           MakeRowParts(node, options, threads, as_conv, as_conv ? pixels : again));
+    if (!kernel && as_conv && threads == 1) {
+      QNNRT_ASSIGN_OR_RETURN(kernel, MakeOfPixels(node, options, threads, o, *types));
+    }
+    if (kernel) return kernel;
   }
 
   ProductLayouts l(o, MemoryDesc::Strided(o.src, o.src_strides, types->in),
@@ -101,11 +128,12 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
 }  // namespace
 
 Result<KernelPtr> MakeFullyConnected(const Node& node, const KernelOptions& options) {
-  return Make(node, options, ReadFullyConnectedShape(node), MakeFullyConnected);
+  return Make(node, options, ReadFullyConnectedShape(node), MakeFullyConnected,
+              MakePartOfPixels<ReadFullyConnectedShape>);
 }
 
 Result<KernelPtr> MakeMatMul(const Node& node, const KernelOptions& options) {
-  return Make(node, options, ReadMatMulShape(node), MakeMatMul);
+  return Make(node, options, ReadMatMulShape(node), MakeMatMul, MakePartOfPixels<ReadMatMulShape>);
 }
 
 }  // namespace qnnrt::onednn

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/tiles.h"
+
 namespace qnnrt::onednn {
 namespace {
 
@@ -231,6 +233,47 @@ std::optional<MatMulShape> ReadMatMulShape(const Node& node) {
     o.dst.assign(out.begin(), out.end());
   }
   return o;
+}
+
+bool IsFasterAsConv(const Node& node, const MatMulShape& o, bool brains) {
+  constexpr int64_t kTileRow = 64, kWeightsOverRows = 2, kLeastRows = 48, kManyRows = 128,
+                    kUnevenRows = 640, kLeastColumns = 24, kManyTimes = 8;
+  const bool dense = o.dst.size() == 2 && o.src_strides == Dims{o.src[1], 1};
+  if (!HasTiles() || !node.inputs[1]->is_static() || !dense) return false;
+  const int64_t rows = o.dst[0], columns = o.dst[1], depth = o.src[1];
+  const int64_t row = depth * (brains ? 2 : 1);  // bytes
+  if (rows < kLeastRows || row < kLeastColumns) return false;
+  // Threads share the columns of large weights, as in MakeRowParts.
+  if (depth * columns > kWeightsOverRows * rows * (depth + columns)) return false;
+  // For so many columns the order of weights varies with the number of pixels.
+  if (columns > 192 && columns < 320 && columns != 256) return false;
+  // Where long sums end within a tile, a product multiplies the rest apart; a convolution copies
+  // rows, which pays for so many columns. Short sums of BFLOAT_16 the product has not on tiles.
+  if (row > kTileRow && row % kTileRow != 0) return columns >= kLeastColumns + row / 8;
+  if (brains && (row < kTileRow || columns >= kManyTimes * depth)) return true;
+  // Of BFLOAT_16 a product divides three halves of the usual columns better.
+  if (brains && columns > 64 && columns <= 96) return false;
+  // Rows behind whole tiles are another primitive, which reads all weights (PixelsOfPart).
+  const bool even = rows % int64_t{kTileRows} == 0 && rows % 144 != 0 && rows % 240 != 0;
+  return rows >= (even ? kManyRows : kUnevenRows);
+}
+
+ConvShape AsConvShape(const MatMulShape& o) {
+  ConvShape c{};
+  c.spatial = 1;
+  c.groups = 1;
+  c.cin = o.src[1];
+  c.cout = o.dst[1];
+  c.strides = {1};
+  c.gaps = c.before = c.after = {0};
+  c.weights = {c.cout, c.cin, 1};
+  c.weight_strides = {o.weight_strides[1], o.weight_strides[0], 1};
+  c.work = o.work();
+  return c;
+}
+
+MemoryDesc PixelsInLine(int64_t pixels, int64_t channels, dnnl_data_type_t type) {
+  return MemoryDesc::Strided({1, channels, pixels}, {pixels * channels, 1, channels}, type);
 }
 
 }  // namespace qnnrt::onednn

@@ -64,6 +64,13 @@ struct MatMulShape {
 std::optional<MatMulShape> ReadFullyConnectedShape(const Node& node);
 std::optional<MatMulShape> ReadMatMulShape(const Node& node);
 
+// Whether a product of dense rows by one constant matrix is faster as a convolution of pixels in a
+// line: by any number of threads, since weights lie otherwise then. `brains`: BFLOAT_16, not 8
+// bits.
+bool IsFasterAsConv(const Node& node, const MatMulShape& o, bool brains);
+ConvShape AsConvShape(const MatMulShape& o);
+MemoryDesc PixelsInLine(int64_t pixels, int64_t channels, dnnl_data_type_t type);
+
 // How the operands of a convolution or a product of matrices lie.
 struct ProductLayouts {
   MemoryDesc src, dst;
