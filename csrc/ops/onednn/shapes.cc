@@ -250,9 +250,8 @@ bool IsFasterAsConv(const Node& node, const MatMulShape& o, bool brains) {
   // Where long sums end within a tile, a product multiplies the rest apart; a convolution copies
   // rows, which pays for so many columns. Short sums of BFLOAT_16 the product has not on tiles.
   if (row > kTileRow && row % kTileRow != 0) return columns >= kLeastColumns + row / 8;
-  if (brains && (row < kTileRow || columns >= kManyTimes * depth)) return true;
-  // Of BFLOAT_16 a product divides three halves of the usual columns better.
-  if (brains && columns > 64 && columns <= 96) return false;
+  // Others gain alone, and lose as much in a network.
+  if (brains) return row < kTileRow || columns >= kManyTimes * depth;
   // Rows behind whole tiles are another primitive, which reads all weights (PixelsOfPart).
   const bool even = rows % int64_t{kTileRows} == 0 && rows % 144 != 0 && rows % 240 != 0;
   return rows >= (even ? kManyRows : kUnevenRows);
