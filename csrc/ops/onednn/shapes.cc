@@ -237,7 +237,7 @@ std::optional<MatMulShape> ReadMatMulShape(const Node& node) {
 
 bool IsFasterAsConv(const Node& node, const MatMulShape& o, bool brains) {
   constexpr int64_t kTileRow = 64, kWeightsOverRows = 2, kLeastRows = 48, kManyRows = 128,
-                    kUnevenRows = 640, kLeastColumns = 24, kManyTimes = 8;
+                    kUnevenRows = 1024, kLeastColumns = 24, kManyTimes = 8;
   const bool dense = o.dst.size() == 2 && o.src_strides == Dims{o.src[1], 1};
   if (!HasTiles() || !node.inputs[1]->is_static() || !dense) return false;
   const int64_t rows = o.dst[0], columns = o.dst[1], depth = o.src[1];
