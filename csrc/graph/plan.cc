@@ -78,7 +78,7 @@ Result<std::unique_ptr<Plan>> Plan::Make(NodeGraph graph, const std::vector<cons
   GraphWeights* const weights =
       options.packed != nullptr ? static_cast<GraphWeights*>(options.packed) : &recorder;
   kernels.weights = weights;
-  kernels.weights_in_cache = plan->WeightsFitCache();
+  kernels.weight_bytes = plan->ConstantBytes();
   plan->ShareConstants(options.scope);
   Layout layout(plan->graph_);
   const std::vector<uint64_t> constants = plan->FirstRead(0, UINT64_MAX);
@@ -350,11 +350,9 @@ std::vector<uint64_t> Plan::FirstRead(uint64_t least, uint64_t most) const {
   return bytes;
 }
 
-// By shapes, which a context binary has, too, and a bound that no machine changes: a graph has the
-// same kernels wherever it was prepared. So much lies in the second caches of two cores; from the
-// last cache, kernels for weights from memory are as fast.
-bool Plan::WeightsFitCache() const {
-  constexpr uint64_t kMost = 4 << 20;
+// By shapes, which a context binary has, too, and bounds that no machine changes: a graph has the
+// same kernels wherever it was prepared.
+uint64_t Plan::ConstantBytes() const {
   std::unordered_set<const Tensor*> seen;
   uint64_t bytes = 0;
   for (const Node& node : graph_.nodes) {
@@ -363,7 +361,7 @@ bool Plan::WeightsFitCache() const {
         bytes += tensor->bytes();
     }
   }
-  return bytes <= kMost;
+  return bytes;
 }
 
 // What nodes read is not released, though their kernels may not read it any more.

@@ -192,7 +192,7 @@ class Plan {
   Status AllocateArena(uint64_t most_bytes);
   Status AllocatePersistent(uint64_t most_bytes);
   Status KeepStatic(const Node& node, const Tensor& tensor);
-  bool WeightsFitCache() const;
+  uint64_t ConstantBytes() const;
   std::vector<uint64_t> FirstRead(uint64_t least, uint64_t most) const;
   void KeepConstants();
   void ShareConstants(const ShareScope& scope);

@@ -36,27 +36,20 @@ size_t Rounded(size_t count, size_t to) { return (count + to - 1) / to * to; }
 
 size_t BlockRows() { return HasTiles() ? kBlockTiles * kTileRows : kBlockRows; }
 
-// One row is not worth tiles.
-bool UsesTiles(size_t m) { return m > 1 && HasTiles(); }
-bool UsesTileRows(size_t m, bool cached) { return cached && m <= kTileRows && UsesTiles(m); }
+bool UsesTileRows(size_t m, bool wanted) { return wanted && m <= kTileRows && HasTiles(); }
 
-// Tiles are read whole, pairs too: rows of A that end before are copied, with zeros behind them.
-// Where there are rows before a last block, it begins by some of those instead: a copy is written
-// by one core in each run, and takes the others as long to read as a small product.
+// Tiles are read whole, pairs too: rows of A that end before are copied, with zeros behind them
+// (one row is not, but in pairs). Where there are rows before a last block, it begins by some of
+// those instead: a copy is written by one core in each run, and takes the others as long to read as
+// a small product.
 struct Copied {
-  size_t first, rows;  // of A, and how many there are then
-  size_t depth;        // of each row
-  Copied(size_t m, size_t k, bool cached)
-      : rows(UsesTiles(m) && !UsesTileRows(m, cached) ? Rounded(m, kTileRows) : m),
-        depth(Rounded(k, UsesTiles(m) ? kTileDepth : 2)) {
-    if (depth != k) {
-      first = 0;
-      return;
-    }
-    if (m > BlockRows()) rows = m;
-    first = rows != m ? 0 : rows;
-  }
-  size_t count() const { return rows - first; }
+  size_t rows, depth;  // of A, filled up
+  bool any;
+  Copied(size_t m, size_t k, bool tile_rows)
+      : rows(m > 1 && HasTiles() && !UsesTileRows(m, tile_rows) ? Rounded(m, kTileRows) : m),
+        depth(Rounded(k, m > 1 && HasTiles() ? kTileDepth : 2)),
+        any(depth != k || (rows != m && m < BlockRows())) {}
+  size_t bytes() const { return any ? rows * depth * sizeof(uint16_t) : 0; }
 };
 
 // Some rows of A times some of the depth of a panel.
@@ -189,30 +182,29 @@ class Bias {
 
 bool HasBrainGemm() { return CpuRoundsBrains() && Simd().columns == kColumns; }
 
-size_t BrainGemmScratch(size_t m, size_t k, bool cached) {
-  const Copied copied(m, k, cached);
-  return copied.count() == 0 ? 0 : ScratchRoom(copied.count() * copied.depth * sizeof(uint16_t));
+size_t BrainGemmScratch(size_t m, size_t k, bool tile_rows) {
+  return ScratchRoom(Copied(m, k, tile_rows).bytes());
 }
 
 void RunBrainGemm(const BrainGemm& g, void* scratch, const Threads& threads,
                   FunctionRef<void(const BrainBlock&)> store) {
-  const Copied copied(g.m, g.k, g.cached);
+  const Copied copied(g.m, g.k, g.tile_rows);
   const size_t lda = copied.depth;
   uint16_t* copy = static_cast<uint16_t*>(scratch);
-  if (copied.count() != 0) {
+  if (copied.any) {
     const size_t grain = std::max<size_t>(1, 64 * 1024 / std::max<size_t>(1, lda));
-    threads.For(copied.count(), grain, [&](size_t begin, size_t end) {
+    threads.For(copied.rows, grain, [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) {
-        const size_t m = copied.first + i, count = m < g.m ? g.k : 0;
+        const size_t count = i < g.m ? g.k : 0;
         uint16_t* to = copy + i * lda;
-        std::copy_n(g.a + (count == 0 ? 0 : m * g.k), count, to);
+        std::copy_n(g.a + (count == 0 ? 0 : i * g.k), count, to);
         std::fill(to + count, to + lda, uint16_t{0});
       }
     });
   }
-  const uint16_t* whole = copied.count() == 0 ? g.a : copy;
+  const uint16_t* whole = copied.any ? copy : g.a;
+  if (UsesTileRows(g.m, g.tile_rows)) return RunBrainTileRows(g, whole, lda, threads, store);
   if (g.m == 1) return RunBrainRow(g, whole, threads, store);
-  if (UsesTileRows(g.m, g.cached)) return RunBrainTileRows(g, whole, lda, threads, store);
   const size_t pairs = (g.k + 1) / 2, rows = BlockRows();
   const size_t panels = PackedPanels(g.n);
   const bool tiles = HasTiles();
@@ -235,7 +227,7 @@ void RunBrainGemm(const BrainGemm& g, void* scratch, const Threads& threads,
     const size_t block = in / here, panel = first + in % here;
     const size_t m0 = block * rows, n0 = panel * kColumns;
     const size_t count = std::min(rows, g.m - m0);
-    const size_t again = tiles && copied.count() == 0 ? Rounded(count, kTileRows) - count : 0;
+    const size_t again = tiles && !copied.any ? Rounded(count, kTileRows) - count : 0;
     return Place{block,
                  panel,
                  m0,

@@ -19,7 +19,8 @@ struct BrainGemm {
   const uint16_t* a;
   const uint32_t* packed;  // PackBrains
   const float* bias;       // null: none
-  bool cached;             // the weights of the whole graph are likely to stay in a cache
+  bool tile_rows;  // up to kTileRows rows on as large tiles, if there are tiles, or with their sums
+  bool own_cache;  // what a thread reads of the whole graph's weights stays in its core's own cache
 };
 // Some of C, `ldc` floats from row to row, which may be changed. No rows lie between others where
 // `columns` is `ldc`.
@@ -28,7 +29,7 @@ struct BrainBlock {
   float* c;
   size_t ldc;
 };
-size_t BrainGemmScratch(size_t m, size_t k, bool cached);  // bytes; 0: A is read where it lies
+size_t BrainGemmScratch(size_t m, size_t k, bool tile_rows);  // bytes; 0: A is read where it lies
 // `store` is called for each block of C once, from several threads. Only where HasBrainGemm.
 void RunBrainGemm(const BrainGemm& g, void* scratch, const Threads& threads,
                   FunctionRef<void(const BrainBlock&)> store);

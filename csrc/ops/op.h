@@ -52,8 +52,13 @@ struct KernelOptions {
   int threads = 1;                 // how many threads Run may use
   WeightStore* weights = nullptr;  // weights.h; null: kernels keep what they pack to themselves
   const Interrupt* interrupt = nullptr;  // asked between kernels
-  // The weights of the whole graph are few enough to stay in a cache from run to run.
-  bool weights_in_cache = false;
+  // Of the constants of the whole graph: all that a run reads.
+  uint64_t weight_bytes = UINT64_MAX;
+  // So much stays from run to run in the second caches of two cores; from the last cache, kernels
+  // for weights from memory are as fast.
+  bool weights_in_cache() const { return weight_bytes <= uint64_t{4} << 20; }
+  // A core's own, of 2 MiB, keeps so much of them beside what else a graph reads.
+  static constexpr uint64_t kOwnCache = uint64_t{3} << 19;
   // Inputs (bit i) of FLOAT_32 that MakeViaFloat has from BFLOAT_16.
   uint64_t brain_inputs = 0;
 };

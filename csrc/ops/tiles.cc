@@ -199,7 +199,8 @@ QNNRT_AMX void Taps(const TileTaps& p) {
   if constexpr (kRowTiles > 3) _tile_stored(3, p.c + 3 * kTileRows * p.ldc, ldc);
 }
 
-// Without fetching ahead: from a second cache that takes longer.
+// Without fetching ahead: from a second cache that takes longer. B, which comes by once, leaves A
+// its place in the first one.
 template <int kPanels>
 QNNRT_AMX void Rows(const TileRows& p) {
   constexpr size_t kLdb = 4 * kTileColumns * sizeof(uint16_t),
@@ -214,14 +215,14 @@ QNNRT_AMX void Rows(const TileRows& p) {
   const uint16_t *a = p.a, *b = p.b;
   for (size_t k = 0; k < p.depth_tiles; ++k, a += kTileDepth, b += 2 * kTileElements) {
     _tile_loadd(4, a, lda);
-    _tile_loadd(6, b, kLdb);
+    _tile_stream_loadd(6, b, kLdb);
     _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(7, b + 2 * kTileColumns, kLdb);
+    _tile_stream_loadd(7, b + 2 * kTileColumns, kLdb);
     _tile_dpbf16ps(1, 4, 7);
     if constexpr (kPanels > 1) {
-      _tile_loadd(6, b + p.panel, kLdb);
+      _tile_stream_loadd(6, b + p.panel, kLdb);
       _tile_dpbf16ps(2, 4, 6);
-      _tile_loadd(7, b + p.panel + 2 * kTileColumns, kLdb);
+      _tile_stream_loadd(7, b + p.panel + 2 * kTileColumns, kLdb);
       _tile_dpbf16ps(3, 4, 7);
     }
   }

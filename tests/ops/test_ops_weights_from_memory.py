@@ -13,7 +13,7 @@ import pytest
 from session.test_precision import chain
 from session.test_precision_kernels import numbers, rounded
 
-from qnnrt import Session
+from qnnrt import Session, _core
 from qnnrt.model import Node, Tensor
 from qnnrt.qnn import shared_weights
 from support import reference
@@ -21,6 +21,12 @@ from support.one_node import Case, case, u32
 
 DEPTH = 1500
 HAS_TILES = "amx_bf16" in Path("/proc/cpuinfo").read_text() and "QNNRT_ISA" not in os.environ
+ON_TILES = pytest.mark.skipif(not HAS_TILES, reason="sums as of matrix tiles")
+HAS_LIBRARY = (
+    _core.kernel_library().startswith("oneDNN")
+    and "avx512f" in Path("/proc/cpuinfo").read_text()
+    and "QNNRT_ISA" not in os.environ
+)
 #: Of a table beside a product: no cache keeps so many weights for the next run.
 TABLE = np.zeros((9 << 20) // 4096 * 1024, np.int32).reshape(-1, 1024)
 
@@ -164,6 +170,45 @@ def test_a_graph_gives_the_same_by_any_threads_and_out_of_a_binary(
     with Session(tmp_path / "net.bin", threads=3) as session:
         got, *_ = session.run(made.feeds).values()
         assert np.array_equal(got, wanted)
+
+
+@ON_TILES
+@pytest.mark.parametrize(("columns", "depth"), [(1003, 300), (1003, 1100), (700, 1501), (350, 33)])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_row_alone_has_the_sums_that_it_has_among_others(
+    columns: int, depth: int, threads: int
+) -> None:
+    some, *_ = model(columns, False, 2, False, 3, depth)
+    one, *_ = model(columns, False, 2, False, 1, depth)
+    for scale in (1, 2e-38):  # what is denormal, too
+        feeds = {name: x * np.float32(scale) for name, x in some.feeds.items()}
+        with Session(some.model, precision="bfloat16", threads=threads) as session:
+            wanted, *_ = session.run(feeds).values()
+        with Session(one.model, precision="bfloat16", threads=threads) as session:
+            got, *_ = session.run({name: x[:1] for name, x in feeds.items()}).values()
+        assert np.array_equal(got[0], wanted[0])
+
+
+@pytest.mark.skipif(not HAS_LIBRARY, reason="without oneDNN, or with AVX2")
+@pytest.mark.parametrize(
+    ("precision", "rows", "depth"),
+    [
+        ("float32", 64, 1000),
+        ("float32", 128, 1000),
+        pytest.param("bfloat16", 128, 992, marks=ON_TILES),
+        pytest.param("bfloat16", 20, 1000, marks=ON_TILES),
+    ],
+)
+@pytest.mark.parametrize("cached", [True, False])
+def test_weights_are_fetched_ahead_where_no_cache_keeps_them(
+    precision: str, rows: int, depth: int, cached: bool
+) -> None:
+    made, *_ = model(1000, False, 2, False, rows, depth)
+    made = made if cached else beside_a_table(made)
+    with Session(made.model, precision=precision) as session:
+        steps = json.loads(session.graph.describe() or "")["steps"]
+    (product,) = [s for s in steps if s["op"] == "MatMul"]
+    assert product["kernel"].startswith("onednn" if cached else "portable")
 
 
 @pytest.mark.parametrize("precision", NARROW)

@@ -15,14 +15,25 @@ namespace {
 // weights that were widened once take less time.
 constexpr size_t kOneOfMany = 512 << 10, kChunk = 128;  // a thread's rows, too
 
+// Whether one row is multiplied on tiles, or with the sums of tiles where a thread reads more than
+// its core's own cache holds: that takes several products 1.1 times as long as vectors' own sums.
+bool OnTiles(const MatMulGeometry& g, uint64_t weight_bytes) {
+  constexpr uint64_t kMost = uint64_t{5} << 19;
+  const bool only = g.k * g.n * sizeof(uint16_t) > weight_bytes / 2;
+  return weight_bytes <= (only ? kMost : KernelOptions::kOwnCache);
+}
+
 // Rows of BFLOAT_16 are multiplied by instructions for it where there are such: one row where its
 // weights are likely to be in a cache, which from memory takes as long or longer than in FLOAT_32.
 // Else one row is multiplied in FLOAT_32, more by panels of the weights that are widened for all.
 class NarrowMatMul final : public Kernel {
  public:
-  NarrowMatMul(const Node& node, const MatMulGeometry& g, bool cached)
+  NarrowMatMul(const Node& node, const MatMulGeometry& g, const KernelOptions& options)
       : g_(g),
-        cached_(cached),
+        cached_(options.weights_in_cache()),
+        tile_rows_(cached_ && (g.m > 1 || OnTiles(g, options.weight_bytes))),
+        own_cache_(options.weight_bytes / static_cast<unsigned>(std::max(1, options.threads)) <=
+                   KernelOptions::kOwnCache),
         half_(node.inputs[1]->dtype == QNN_DATATYPE_FLOAT_16),
         post_ops_(node),
         a_(*node.inputs[0]),
@@ -59,8 +70,8 @@ class NarrowMatMul final : public Kernel {
     if (has_bias_) {
       bias = bias_.Read(args.in[2], 0, g_.n, reinterpret_cast<float*>(scratch + BrainScratch()));
     }
-    const BrainGemm gemm = {g_.m,     g_.n, g_.k,   static_cast<const uint16_t*>(args.in[0]),
-                            brains(), bias, cached_};
+    const BrainGemm gemm = {g_.m,     g_.n, g_.k,       static_cast<const uint16_t*>(args.in[0]),
+                            brains(), bias, tile_rows_, own_cache_};
     RunBrainGemm(gemm, scratch, args.threads, [&](const BrainBlock& block) { Store(args, block); });
     return {};
   }
@@ -78,7 +89,7 @@ class NarrowMatMul final : public Kernel {
   bool multiplies_brains() const {
     return !half_ && HasBrainGemm() && (g_.m > 1 || (cached_ && a_.narrow()));
   }
-  size_t BrainScratch() const { return BrainGemmScratch(g_.m, g_.k, cached_); }
+  size_t BrainScratch() const { return BrainGemmScratch(g_.m, g_.k, tile_rows_); }
   bool widens_bias() const { return has_bias_ && bias_.narrow(); }
   static constexpr size_t kMostColumns = 4 * kMaxTileColumns;  // of a block
   static size_t RowRoom(size_t floats) { return ScratchRoom(floats * sizeof(float)); }
@@ -171,7 +182,7 @@ class NarrowMatMul final : public Kernel {
   }
 
   const MatMulGeometry g_;
-  const bool cached_;
+  const bool cached_, tile_rows_, own_cache_;
   const bool half_;  // FLOAT_16
   const PostOps post_ops_;
   const StoredFloats a_, out_;
@@ -196,7 +207,7 @@ Result<KernelPtr> MakeNarrowMatMul(const Node& node, const MatMulGeometry& g,
   if (!(g.m == 1 ? stored(a) : rows)) return KernelPtr();
   if (!stored(*node.outputs[0]) || (node.HasInput(2) && !stored(*node.inputs[2])))
     return KernelPtr();
-  auto kernel = std::make_unique<NarrowMatMul>(node, g, options.weights_in_cache);
+  auto kernel = std::make_unique<NarrowMatMul>(node, g, options);
   QNNRT_RETURN_IF_ERROR(kernel->Pack(node, options));
   return KernelPtr(std::move(kernel));
 }

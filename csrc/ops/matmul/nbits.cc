@@ -121,8 +121,8 @@ class MatMulNBits final : public Kernel {
       : g_(g),
         loops_(NBitsFor(g.bits, Digits(node, options))),
         post_ops_(node),
-        activation_(ActivationOf(node)),
         activated_(node.type == kJoinedNBits ? static_cast<size_t>(node.Int("activated")) : 0),
+        activation_(ActivationOf(node, activated_)),
         few_(g.m <= (NBitsPanelsFor(g.bits, 3, false) != nullptr ? kFewOfBytes : kFew)),
         row_bytes_(loops_.RowBytes(g.k, g.blocks)) {
     // What a thread unpacks stays in its cache while all rows pass by.
@@ -142,11 +142,10 @@ class MatMulNBits final : public Kernel {
   }
 
   // As a post op.
-  static PostOps ActivationOf(const Node& node) {
+  static PostOps ActivationOf(const Node& node, size_t activated) {
     Node behind;
-    const int64_t activated = node.type == kJoinedNBits ? node.Int("activated") : 0;
     if (activated != 0) {
-      behind.outputs = {node.outputs[static_cast<size_t>(activated) - 1]};
+      behind.outputs = {node.outputs[activated - 1]};
       behind.post_ops.push_back({PostOp::Kind::kActivation,
                                  static_cast<Activation>(node.Int("activation")),
                                  node.Float("alpha"), node.Float("beta")});
@@ -361,8 +360,8 @@ class MatMulNBits final : public Kernel {
   const Geometry g_;
   const NBitsLoops& loops_;
   const PostOps post_ops_;    // of the only matrix
-  const PostOps activation_;  // of one of several
-  const size_t activated_;    // 1 + its number
+  const size_t activated_;    // 1 + the number of one of several
+  const PostOps activation_;  // of that one
   const bool few_;
   const size_t row_bytes_;                            // of x, arranged
   size_t columns_ = 0, slots_ = 1, slot_floats_ = 0;  // of floats

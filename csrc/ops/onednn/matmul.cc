@@ -7,6 +7,7 @@
 #include "ops/isa.h"
 #include "ops/onednn/conv_parts.h"
 #include "ops/onednn/shapes.h"
+#include "ops/tiles.h"
 
 #ifdef QNNRT_ONEDNN_HEADERS
 
@@ -15,6 +16,8 @@ namespace {
 
 // Multiply-adds below which the portable kernel is done before oneDNN has started.
 constexpr double kLeastMatMulWork = 2e5;
+// How many multiply-adds of BFLOAT_16 tiles do while vectors do one of floats.
+constexpr double kTileSpeed = 8;
 // Weights that are not static are packed anew in each run, which costs more than it brings when
 // only a few rows use them; the portable kernel reads them as they lie. Measured: one row, from
 // 300x1000 to 4096x4096, is 1.2 to 5 times faster there with one thread; 8 to 24 rows of 512x512
@@ -35,7 +38,15 @@ constexpr int64_t kFewBrainRows = 4;
 // 1536 take 0.84 of its time, 64 rows 1.02 to 1.05, 128 rows 1.16 to 1.28.
 constexpr int64_t kOneOfMany = 384 << 10, kChunk = 128;
 constexpr int64_t kHalvesOfMany = 512 << 10;  // as in matmul/narrow.cc
-constexpr int64_t kManyTerms = 384, kLargeChunk = 256, kSmallChunk = 32;
+// Where the weights of the whole graph stay in caches there is nothing to fetch: rows of floats
+// take 1.02 to 1.07 times as long here (one thread, 64 and 128 rows of 512 to 1,000 floats;
+// two 1.03 to 1.1), but of 32 and less 0.75 to 0.9.
+constexpr int64_t kManyTerms = 384, kLargeChunk = 256, kSmallChunk = 32, kRowsOfCached = 64;
+// Of BFLOAT_16 on tiles, where they nearly fit one core's: more rows than 64 of whole tiles of the
+// depth take 0.97 to 1.09 times as long here. Of others the library copies all rows, and 64 and 128
+// take 0.7 to 0.8 there; but 17 to 32, which are copied here, 1.05 to 1.2, on two threads 1.2
+// to 1.8.
+constexpr uint64_t kFewBrains = uint64_t{5} << 19;
 // Multiply-adds up to which the portable product of floats by packed weights is level with oneDNN's
 // or ahead of it (up to 128 rows, Zen 4: 0.98 to 1.21 times as fast on one thread, 0.98 to 1.24 on
 // two; from 4e6 on behind). A network of no larger ones does without the library: it takes 1.5 MiB
@@ -96,8 +107,15 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
                             : depth >= kManyTerms ? kLargeChunk
                                                   : kSmallChunk;
   const int64_t all_rows = product(o.dst.begin(), o.dst.end() - 1);
+  const bool brain_rows = depth % kTileDepth == 0
+                              ? all_rows > 64
+                              : all_rows > int64_t{kTileRows} && all_rows <= 2 * int64_t{kTileRows};
+  const bool float_rows = all_rows >= kRowsOfCached && all_rows <= kChunk;
+  const bool stays = floats
+                         ? options.weights_in_cache() && float_rows
+                         : brains && HasTiles() && options.weight_bytes <= kFewBrains && brain_rows;
   if (weights.is_static() && product(o.weights.begin(), o.weights.end()) == depth * columns &&
-      (large || (floats && work <= kSmallWork) || (halves && all_rows == 1)) &&
+      ((large && !stays) || (floats && work <= kSmallWork) || (halves && all_rows == 1)) &&
       all_rows <= most_rows) {
     return KernelPtr();
   }
@@ -107,7 +125,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
   }
 
   if (Load() == nullptr) return KernelPtr();
-  const int threads = ThreadsFor(node, options, work);
+  const int threads = ThreadsFor(node, options, brains && HasTiles() ? work / kTileSpeed : work);
   if (!floats && o.src_strides.back() == 1) {
     const bool as_conv = brains && IsFasterAsConv(node, o, true);
     QNNRT_ASSIGN_OR_RETURN(KernelPtr kernel,
