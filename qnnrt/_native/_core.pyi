@@ -404,6 +404,10 @@ class Parts:
     def __len__(self) -> int: ...
     def index(self, shape: tuple[int, ...], data_type: int, offset: int) -> int: ...
 
+@disjoint_base
+class Tally:
+    n: int
+
 class Library(ContextCalls):
     @staticmethod
     def open(path: str | PathLike[str]) -> Library: ...

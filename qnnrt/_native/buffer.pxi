@@ -71,7 +71,7 @@ cdef class Buffer:
     cdef object _lease  # of messages about it
     cdef object _peer  # the connection that it came over
     cdef bytes _key  # in _received
-    cdef tuple _memory  # in _mapped
+    cdef bytes _memory  # in _mapped
     cdef object __weakref__
 
     def __init__(self, *args, **kwargs):
@@ -310,6 +310,8 @@ cdef class Buffer:
 
     cdef int _alive(self) except -1:
         self._open()
+        if not self._flags & QNNRT_BUFFER_CAN_SHRINK:  # there is nothing to ask the kernel
+            return 0
         cdef uint64_t code = qnnrt_buffer_check_alive(self._handle)
         if code:
             raise _memory_error(code, "Buffer.check_alive")
@@ -317,10 +319,14 @@ cdef class Buffer:
 
     def _hold(self, key, holder) -> None:
         """Note a holder, for the message of ``close``: a format string and its arguments."""
+        self._note(key, holder)
+
+    cdef int _note(self, key, holder) except -1:
         with cython.critical_section(self):
             if self._holders is None:
                 self._holders = {}
         self._holders[key] = holder
+        return 0
 
     def _unhold(self, key) -> None:
         if self._holders is not None:

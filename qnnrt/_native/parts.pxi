@@ -86,10 +86,10 @@ cdef class PartHandles(Held):
     def __init__(self, context, Library library not None, Parts parts not None,
                  Buffer buffer not None):
         """Raises ``MemError``: the backend refuses one; none is registered."""
-        self._register(context, library, parts, buffer)
+        self._register(context, context._held, library, parts, buffer)
 
-    cdef int _register(self, context, Library library, Parts parts, Buffer buffer) except -1:
-        cdef Held owner = context._held
+    cdef int _register(self, context, Held owner, Library library, Parts parts,
+                       Buffer buffer) except -1:
         if not owner._open or owner._generation != Generation():
             context.handle  # raises
         cdef Qnn_ContextHandle_t c = _pointer(owner.handle)
@@ -122,7 +122,7 @@ cdef class PartHandles(Held):
         if code != 0 or LogSink.Get().pending():
             library._check(code, "mem", "memRegister",
                            f"{n} tensors in fd {fd} of {size} bytes")
-        buffer._hold(<uintptr_t><void*>self,
+        buffer._note(<uintptr_t><void*>self,
                      ("{} memory handles, the first {:#x}", n, <uintptr_t>self._handles[0]))
 
     cdef _give_back(self):
@@ -163,22 +163,44 @@ cdef enum:
     _MOST_PARTS = 16  # of a context, until those that are gone are looked for
 
 
-cdef PartHandles _registered_parts(context, Buffer buffer, Parts parts, counters):
-    """The live handles of a context for exactly these parts of a buffer, or new ones, in one call,
-    which are counted in both. Under the context's lock."""
-    cdef PartHandles group
-    cdef dict groups = context._parts
-    key = <uintptr_t><void*>parts, <uintptr_t>buffer._address
-    found = groups.get(key)
-    if found is not None:
-        group = found()
-        if group is not None and group._open and group.buffer._is(buffer):
-            return group
-    group = PartHandles.__new__(PartHandles)
-    group._register(context, context._library, parts, buffer)
-    if len(groups) >= _MOST_PARTS:
-        context._parts = groups = {k: r for k, r in groups.copy().items() if r() is not None}
-    groups[key] = PyWeakref_NewRef(group, None)
-    context.registrations += len(parts)
-    counters.registrations += len(parts)
-    return group
+cdef class Tally:
+    """A number that Python and C count up."""
+
+    cdef public Py_ssize_t n
+
+
+cdef class Registrar:
+    """What registers parts of buffers in a context, for a session: what that needs of their
+    objects is looked up once, for behind a run that reads a model each look-up is cache misses."""
+
+    cdef object _context, _registering
+    cdef Held _owner
+    cdef Library _library
+    cdef dict _groups
+    cdef Tally _of_context, _of_session
+
+    def __init__(self, context, counters):
+        self._context, self._owner, self._library = context, context._held, context._library
+        self._registering, self._groups = context._registering, context._parts
+        self._of_context, self._of_session = context._registered, counters.registered
+
+    cdef PartHandles _handles(self, Buffer buffer, Parts parts):
+        """The live handles of the context for exactly these parts of a buffer, or new ones, in one
+        call, which are counted in both."""
+        cdef PartHandles group
+        key = <uintptr_t><void*>parts, <uintptr_t>buffer._address
+        with self._registering.lock:
+            found = self._groups.get(key)
+            if found is not None:
+                group = found()
+                if group is not None and group._open and group.buffer._handle == buffer._handle:
+                    return group
+            group = PartHandles.__new__(PartHandles)
+            group._register(self._context, self._owner, self._library, parts, buffer)
+            if len(self._groups) >= _MOST_PARTS:
+                for gone in [k for k, r in self._groups.copy().items() if r() is None]:
+                    self._groups.pop(gone, None)
+            self._groups[key] = PyWeakref_NewRef(group, None)
+            self._of_context.n += <Py_ssize_t>parts._offsets.size()
+            self._of_session.n += <Py_ssize_t>parts._offsets.size()
+        return group

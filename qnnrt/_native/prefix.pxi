@@ -131,5 +131,5 @@ cpdef Prefix receive_prefix(bytes message):
         raise errors.HandoffError(
             f"the message speaks of row {prefix.row} of {prefix.rows}: expected 0 to rows - 1",
             "message")
-    prefix.cache = receive(message[:_HEAD])
+    prefix.cache = _receive(<const char*>message, _HEAD)
     return prefix

@@ -1107,8 +1107,8 @@ cdef extern from "abi/qnnrt_opencl.h" nogil:
 
 cdef extern from "memory/memory_api.h" nogil:
     enum:
-        QNNRT_BUFFER_READ_ONLY, QNNRT_BUFFER_DMA_BUF, QNNRT_BUFFER_COHERENT, QNNRT_ACCESS_READ
-        QNNRT_ACCESS_WRITE
+        QNNRT_BUFFER_WRAPPED, QNNRT_BUFFER_CAN_SHRINK, QNNRT_BUFFER_READ_ONLY
+        QNNRT_BUFFER_DMA_BUF, QNNRT_BUFFER_COHERENT, QNNRT_ACCESS_READ, QNNRT_ACCESS_WRITE
 
     ctypedef uint64_t qnnrt_buffer_t
 

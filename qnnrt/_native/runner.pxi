@@ -149,7 +149,8 @@ cdef class Runner:
         before = []
         former = None
         for i in range(places.size()):
-            self._bound[places[i]]  # raises for a bad index before anything changes
+            if places[i] >= self._n_in + self._n_out:
+                raise IndexError(places[i])
         with nogil:
             self._mutex.lock()
             self._tensors_mutex.lock()

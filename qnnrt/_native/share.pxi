@@ -38,8 +38,9 @@ cdef bytes _key_of(const qnnrt_ticket_t* ticket):
     return (<char*>ticket.sender)[:<char*>&ticket.message - <char*>ticket.sender]
 
 
-cdef tuple _memory_of(const qnnrt_ticket_t* ticket):
-    return ticket.device, ticket.inode, ticket.fd_offset, ticket.nbytes
+cdef bytes _memory_of(const qnnrt_ticket_t* ticket):
+    cdef uint64_t[4] memory = [ticket.device, ticket.inode, ticket.fd_offset, ticket.nbytes]
+    return (<char*>memory)[:sizeof(memory)]
 
 
 cdef class Peer:
@@ -189,6 +190,11 @@ cdef Peer _connect(bytes sender, const qnnrt_ticket_t* ticket):
 
 cpdef Buffer receive(data):
     """The buffer of a message that ``buffer_message`` or a lease has made."""
+    cdef bytes message = data if type(data) is bytes else bytes(data)
+    return _receive(<char*>message, len(message))
+
+
+cdef Buffer _receive(const char* message, uint64_t size):
     cdef qnnrt_ticket_t ticket
     cdef qnnrt_buffer_t handle = 0
     cdef qnnrt_peer_t* native = NULL
@@ -196,8 +202,7 @@ cpdef Buffer receive(data):
     cdef Buffer buffer = None
     cdef bint reused
     cdef uint64_t code
-    cdef bytes message = data if type(data) is bytes else bytes(data)
-    code = qnnrt_ticket_read(<char*>message, len(message), &ticket)
+    code = qnnrt_ticket_read(message, size, &ticket)
     if code:
         raise _handoff_error(code, "receive")
     _own_process()

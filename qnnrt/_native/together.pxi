@@ -38,13 +38,16 @@ cdef class Together:
             BindError: the buffer is too small, or read-only.
             MemError: the backend refuses it.
         """
-        return self._bind(memory, memory._runner, memory._context, buffer, parts)
+        cdef Runner runner = memory._runner
+        runner._prefetch(self._places)
+        registrar = Registrar(memory._context, memory._counters)
+        return self._bind(memory.guard, runner, registrar, buffer, parts)
 
-    cdef PartHandles _bind(self, memory, Runner runner, context, Buffer buffer, Parts parts):
+    cdef PartHandles _bind(self, guard, Runner runner, Registrar registrar, Buffer buffer,
+                           Parts parts):
         cdef bint readonly
         cdef PartHandles group
-        runner._prefetch(self._places)
-        if runner._state == _CLOSED or buffer._heap == "wrapped":
+        if runner._state == _CLOSED or buffer._flags & QNNRT_BUFFER_WRAPPED:
             return None
         readonly = (buffer._flags & QNNRT_BUFFER_READ_ONLY) != 0
         if <uint64_t>buffer._nbytes < parts._nbytes or readonly:
@@ -52,9 +55,8 @@ cdef class Together:
             raise errors.BindError(
                 self._name, f"needs {parts.nbytes} bytes to write to, the buffer is {what}")
         buffer._alive()
-        with context._registering.lock:
-            group = _registered_parts(context, buffer, parts, memory._counters)
-        with memory.guard.lock:
+        group = registrar._handles(buffer, parts)
+        with guard.lock:
             before = runner._bind_parts(self._places, group)
             alone = self.alone
             self.alone = []
@@ -71,7 +73,8 @@ cdef class PrefixBinder:
     call. What that touches is fetched while the kernel opens and maps the memory: behind a run that
     reads a model nothing of it is in the caches."""
 
-    cdef object _memory, _context
+    cdef object _guard
+    cdef Registrar _registrar
     cdef Runner _runner
     cdef Together _together
     cdef Parts _parts
@@ -82,7 +85,8 @@ cdef class PrefixBinder:
             memory: the session's.
             together, parts: how it binds its states in a buffer with one text.
         """
-        self._memory, self._runner, self._context = memory, memory._runner, memory._context
+        self._guard, self._runner = memory.guard, memory._runner
+        self._registrar = Registrar(memory._context, memory._counters)
         self._together, self._parts = together, parts
         qnnrt_ipc_keep_sender(1)
 
@@ -105,5 +109,5 @@ cdef class PrefixBinder:
         slots.count = 1
         if slots.rows == 1 and <uint64_t>slots.buffer._nbytes == self._parts._nbytes:
             slots.kept = self._together._bind(
-                self._memory, self._runner, self._context, slots.buffer, self._parts)
+                self._guard, self._runner, self._registrar, slots.buffer, self._parts)
         return prefix, slots

@@ -24,6 +24,12 @@ class Conversation:
         tokens: the text so far.
     """
 
+    # Of one that has nothing yet; each attribute less that a received text sets counts.
+    _own: Slots | None = None
+    _prefix: Prefix | None = None  # whose tokens these are, until somebody asks for them
+    _read = 0  # tokens that are in the cache
+    _logits: NDArray[np.floating] | None = None  # of what follows the last one
+
     def __init__(self, model: Decoder, prefix: Prefix | bytes | None = None) -> None:
         """
         Args:
@@ -34,12 +40,8 @@ class Conversation:
             HandoffError: the message is none, or its memory is gone.
         """
         self.model = model
-        self._own: Slots | None = None
-        self._tokens: list[int] = []
-        self._prefix: Prefix | None = None  # whose tokens these are, until somebody asks for them
-        self._read = 0  # tokens that are in the cache
-        self._logits: NDArray[np.floating] | None = None  # of what follows the last one
         if prefix is None:
+            self._tokens: list[int] = []
             return
         if isinstance(prefix, bytes):
             prefix, slots = model._receive(prefix)

@@ -42,11 +42,10 @@ class Context(ContextBase):
 
     Attributes:
         backend: what it stands on.
-        registrations: how many memory handles were made in it so far.
     """
 
     def __init__(self, backend: BackendBase, held: _core.Held, *, keep: Any = None) -> None:
-        self.registrations = 0
+        self._registered = _core.Tally()
         self._cache: weakref.WeakValueDictionary[tuple[Any, ...], MemHandle] = (
             weakref.WeakValueDictionary()
         )
@@ -61,6 +60,11 @@ class Context(ContextBase):
         self._graphs: Mapping[str, BinaryGraph] | None = None
         self._unknown = ""  # why a binary's graphs are not known
         super().__init__(backend, held, keep=keep)
+
+    @property
+    def registrations(self) -> int:
+        """How many memory handles were made in it so far."""
+        return self._registered.n
 
     @classmethod
     def from_binary(
@@ -283,7 +287,7 @@ class Context(ContextBase):
         else:
             handle = MemHandle(self, buffer, shape, dtype, offset, kind)
         with self._registering.lock:
-            self.registrations += 1
+            self._registered.n += 1
         return handle
 
     def get_or_register(

@@ -181,7 +181,7 @@ class SessionMemory:
             handle = self._context.get_or_register(
                 buffer, t.shape or (1,), t._code, offset=offset, kind=self._policy.kind(buffer)
             )
-            self._counters.registrations += self._context.registrations - before
+            self._counters.registered.n += self._context.registrations - before
         return handle
 
     # ---- memory of the caller's

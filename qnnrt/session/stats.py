@@ -84,7 +84,7 @@ class Counters:
 
     def __init__(self) -> None:
         self.copies: dict[tuple[str, str, str], int] = {}
-        self.registrations = 0
+        self.registered = _core.Tally()
         self.fallback: str | None = None  # why tensors are RAW although handles were asked for
 
     def copied(self, tensor: str, direction: str, nbytes: int, reason: str) -> None:
@@ -95,7 +95,7 @@ class Counters:
     def reset(self) -> None:
         """Start counting anew."""
         self.copies.clear()
-        self.registrations = 0
+        self.registered.n = 0
 
     def stats(self, runner: _core.Runner, library: _core.Library, graph: int | None) -> Stats:
         """All counters; ``graph`` is its handle, None when it is closed."""
@@ -116,7 +116,7 @@ class Counters:
             copies=tuple(Copy(t, d, n, r) for (t, d, r), n in copies.items()),
             reserved_bytes=raw.get("reserved_bytes", 0),
             reserved_at=RESERVED_AT.get(raw.get("reserved_at", 0)),
-            registrations=self.registrations,
+            registrations=self.registered.n,
             execute_seconds=nanoseconds / 1e9,
             fallback=self.fallback,
             reserved_at_finalize=raw.get("reserved_at_finalize_bytes", 0),
