@@ -421,6 +421,45 @@ assert kept() == 0
         assert made == [llama.greedy(TEXT, 4)] * 3
 
 
+@pytest.mark.other_fds
+def test_a_received_text_takes_one_mapping_and_one_descriptor(llama: Exported) -> None:
+    """However many caches there are; they are bound at once, and all goes with the text."""
+    receiver = """
+import sys
+from qnnrt import _core
+from qnnrt.llm import LanguageModel
+
+with LanguageModel(sys.argv[1], strict=True) as model:
+    other = model.conversation()
+    other.append([0])
+    session = model._session(1, 1)
+    together = session._memory.together
+    for message in sys.argv[2:]:
+        before, times = _core.memory_counts(), together.times
+        registered = session.context.registrations
+        text = model.conversation(bytes.fromhex(message))
+        after, n = _core.memory_counts(), len(session.state)
+        assert n > 1 and together.times == times + 1
+        assert session.context.registrations == registered + n
+        assert {k: after[k] - before[k] for k in after if after[k] != before[k]} == {
+            "buffers": 1, "maps": 1, "fds": 1, "handles": n}
+        print(*text.generate(4), flush=True)
+        del text
+        other.rewind(0)
+        other.append([0])  # its cache is bound again
+        assert _core.memory_counts() == before
+    assert model.copied_bytes == 0
+"""
+    with LanguageModel(llama.folder, strict=True) as model:
+        text = model.conversation()
+        text.append(TEXT)
+        messages = [text.prefix.to_bytes().hex() for _ in range(3)]
+        result = run_code(receiver, str(llama.folder), *messages)
+        assert (result.returncode, result.stderr) == (0, "")
+        made = [list(map(int, line.split())) for line in result.stdout.splitlines()]
+        assert made == [llama.greedy(TEXT, 4)] * 3
+
+
 def test_a_message_is_received_by_a_model_that_has_bound_nothing(llama: Exported) -> None:
     with LanguageModel(llama.folder) as sender, LanguageModel(llama.folder) as model:
         text = sender.conversation()
