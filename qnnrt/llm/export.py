@@ -155,7 +155,7 @@ def _attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    mask: torch.Tensor | None,
+    attention_mask: torch.Tensor | None,
     scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
@@ -163,6 +163,7 @@ def _attention(
         raise NotImplementedError("an attention with position_bias is not exported")
     run = _runs[-1]
     run.attentions += 1
+    mask = attention_mask
     if mask is None:  # a model that makes masks by itself, and has none without padding
         mask = _mask(mask_function=causal_mask_function)
     scale = float(query.shape[-1] ** -0.5 if scaling is None else scaling)
