@@ -38,10 +38,7 @@ constexpr int64_t kFewBrainRows = 4;
 // 1536 take 0.84 of its time, 64 rows 1.02 to 1.05, 128 rows 1.16 to 1.28.
 constexpr int64_t kOneOfMany = 384 << 10, kChunk = 128;
 constexpr int64_t kHalvesOfMany = 512 << 10;  // as in matmul/narrow.cc
-// Where the weights of the whole graph stay in caches there is nothing to fetch: rows of floats
-// take 1.02 to 1.07 times as long here (one thread, 64 and 128 rows of 512 to 1,000 floats;
-// two 1.03 to 1.1), but of 32 and less 0.75 to 0.9.
-constexpr int64_t kManyTerms = 384, kLargeChunk = 256, kSmallChunk = 32, kRowsOfCached = 64;
+constexpr int64_t kManyTerms = 384, kLargeChunk = 256, kSmallChunk = 32;
 // Of BFLOAT_16 on tiles, where they nearly fit one core's: more rows than 64 of whole tiles of the
 // depth take 0.97 to 1.09 times as long here. Of others the library copies all rows, and 64 and 128
 // take 0.7 to 0.8 there; but 17 to 32, which are copied here, 1.05 to 1.2, on two threads 1.2
@@ -110,10 +107,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
   const bool brain_rows = depth % kTileDepth == 0
                               ? all_rows > 64
                               : all_rows > int64_t{kTileRows} && all_rows <= 2 * int64_t{kTileRows};
-  const bool float_rows = all_rows >= kRowsOfCached && all_rows <= kChunk;
-  const bool stays = floats
-                         ? options.weights_in_cache() && float_rows
-                         : brains && HasTiles() && options.weight_bytes <= kFewBrains && brain_rows;
+  const bool stays = brains && HasTiles() && options.weight_bytes <= kFewBrains && brain_rows;
   if (weights.is_static() && product(o.weights.begin(), o.weights.end()) == depth * columns &&
       ((large && !stays) || (floats && work <= kSmallWork) || (halves && all_rows == 1)) &&
       all_rows <= most_rows) {
