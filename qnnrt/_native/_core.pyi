@@ -408,6 +408,10 @@ class Parts:
 class Tally:
     n: int
 
+@disjoint_base
+class Registrar:
+    def __init__(self, context: Any, counters: Any) -> None: ...
+
 class Library(ContextCalls):
     @staticmethod
     def open(path: str | PathLike[str]) -> Library: ...
