@@ -306,9 +306,10 @@ class Parts final : public Kernel {
   // `whole`, but for an owner's last.
   template <typename Add>
   Result<bool> Cut(size_t count, size_t elements, size_t whole, bool rows, const Add& add) {
-    size_t strip = finishes_ ? kStripBytes / sizeof(float) / elements : count;
+    size_t strip = count;
+    if (finishes_) strip = std::min(strip, kStripBytes / sizeof(float) / elements);
     if (windows_) strip = std::min(strip, kStripBytes / windows_->row_bytes());
-    strip = std::max(strip / whole, size_t{1}) * whole;
+    if (strip < count) strip = std::max(strip / whole, size_t{1}) * whole;
     const auto share = [&](size_t owner) {
       const size_t at = count * owner / owners_.size();
       return rows && at != count ? at / kTileRows * kTileRows : at;
