@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from qnnrt import _core
 from qnnrt.model import Model, Node, Tensor
 from support import one_node
 from support.outside import in_child
+from support.processor import HAS_TILES, processor_has
 
 pytestmark = pytest.mark.skipif(
     not _core.kernel_library().startswith("oneDNN"),
@@ -26,14 +26,6 @@ pytestmark = pytest.mark.skipif(
 F32 = np.dtype(np.float32)
 F16 = np.dtype(np.float16)
 Shape = tuple[int, ...]
-
-
-def processor_has(flag: str) -> bool:
-    info = Path("/proc/cpuinfo")
-    return info.exists() and flag in info.read_text()
-
-
-HAS_TILES = processor_has("amx_bf16") and "QNNRT_ISA" not in os.environ
 
 
 def avx512() -> bool:

@@ -4,7 +4,6 @@ stay in caches and others: in FLOAT_32, BFLOAT_16 and FLOAT_16."""
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import ml_dtypes
@@ -18,15 +17,10 @@ from qnnrt.model import Node, Tensor
 from qnnrt.qnn import shared_weights
 from support import reference
 from support.one_node import Case, case, u32
+from support.processor import HAS_TILES
 
 DEPTH = 1500
-HAS_TILES = "amx_bf16" in Path("/proc/cpuinfo").read_text() and "QNNRT_ISA" not in os.environ
 ON_TILES = pytest.mark.skipif(not HAS_TILES, reason="sums as of matrix tiles")
-HAS_LIBRARY = (
-    _core.kernel_library().startswith("oneDNN")
-    and "avx512f" in Path("/proc/cpuinfo").read_text()
-    and "QNNRT_ISA" not in os.environ
-)
 #: Of a table beside a product: no cache keeps so many weights for the next run.
 TABLE = np.zeros((9 << 20) // 4096 * 1024, np.int32).reshape(-1, 1024)
 
@@ -189,21 +183,19 @@ def test_a_row_alone_has_the_sums_that_it_has_among_others(
         assert np.array_equal(got[0], wanted[0])
 
 
-@pytest.mark.skipif(not HAS_LIBRARY, reason="without oneDNN, or with AVX2")
-@pytest.mark.parametrize(
-    ("precision", "rows", "depth"),
-    [
-        pytest.param("bfloat16", 128, 992, marks=ON_TILES),
-        pytest.param("bfloat16", 20, 1000, marks=ON_TILES),
-    ],
+@ON_TILES
+@pytest.mark.skipif(
+    not _core.kernel_library().startswith("oneDNN"),
+    reason="oneDNN is not installed: pip install onednn-cpu-gomp",
 )
+@pytest.mark.parametrize(("rows", "depth"), [(128, 992), (20, 1000)])
 @pytest.mark.parametrize("cached", [True, False])
 def test_weights_are_fetched_ahead_where_no_cache_keeps_them(
-    precision: str, rows: int, depth: int, cached: bool
+    rows: int, depth: int, cached: bool
 ) -> None:
     made, *_ = model(1000, False, 2, False, rows, depth)
     made = made if cached else beside_a_table(made)
-    with Session(made.model, precision=precision) as session:
+    with Session(made.model, precision="bfloat16") as session:
         steps = json.loads(session.graph.describe() or "")["steps"]
     (product,) = [s for s in steps if s["op"] == "MatMul"]
     assert product["kernel"].startswith("onednn" if cached else "portable")

@@ -4,9 +4,7 @@ of 24, with every set of instructions. Products of 16-bit weights, which stay as
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -20,9 +18,8 @@ from qnnrt.model import Model, Node
 from support import reference
 from support.one_node import pairs, u32
 from support.outside import PATHS, printed
+from support.processor import HAS_TILES
 
-#: Matrix tiles, whose weights are padded to whole blocks of 32 rows and 64 columns.
-HAS_TILES = "amx_bf16" in Path("/proc/cpuinfo").read_text()
 #: Behind a convolution: nothing, clamps and what is none.
 BEHIND: dict[str, dict[str, Any]] = {
     "Relu": {},
@@ -174,7 +171,7 @@ def worst_narrow(precision: str) -> dict[str, float]:
         with qnnrt.Session(model, threads=1 + i % 2, precision=precision, options=options) as s:
             got = -s.run({"x": x})["y"].astype(np.float64)
             packed = s.stats.private_weight_bytes
-        depth, columns = (32, 64) if HAS_TILES and "QNNRT_ISA" not in os.environ else (2, 32)
+        depth, columns = (32, 64) if HAS_TILES else (2, 32)  # of a block of weights
         size = -(-k // depth) * depth * -(-n // columns) * columns * 2  # in whole blocks
         assert packed < size + 8192, (m, k, n, packed)
         room = np.abs(wanted) * 2.0**-bits + 3e-5
