@@ -4,7 +4,6 @@ they run in float."""
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from qnnrt.model import Model
 from support import one_node, reference
 from support.fixed import Fixed, integer_products, within
 from support.outside import printed
+from support.processor import FORCED, processor_has
 
 Shape = tuple[int, ...]
 U16, S16, U8, S8 = np.uint16, np.int16, np.uint8, np.int8
@@ -337,10 +337,8 @@ DEPTHWISE = [
 
 def word_vectors(tiles: bool = True) -> bool:
     """Whether there is AVX512-VNNI, for all; without matrix units, if `tiles` is false."""
-    info = Path("/proc/cpuinfo")
-    flags = info.read_text() if info.exists() else ""
-    there = "avx512_vnni" in flags and "QNNRT_ISA" not in os.environ
-    return there and (tiles or "amx_int8" not in flags)
+    there = processor_has("avx512_vnni") and not FORCED
+    return there and (tiles or not processor_has("amx_int8"))
 
 
 def run(case: Case, kernels: str, threads: int) -> tuple[np.ndarray, str]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -19,6 +17,7 @@ from qnnrt.model import Quantization
 from qnnrt.qnn.options import own_graph_config
 from support.one_node import KERNELS, Case, add_to, case, graph_options, pairs, u32
 from support.outside import PATHS, printed
+from support.processor import FORCED, processor_has
 
 #: Of the sum of the products' absolute values. In floats these sums are off by as much.
 TOLERANCE = 2e-6
@@ -246,7 +245,7 @@ def test_activations_may_be_bytes(name: str) -> None:
     """Where the client allows it, and the processor multiplies bytes faster."""
     exact, _ = run(name, "auto")
     got, _ = run(name, "auto", byte_activations=True)
-    if "avx512_vnni" not in Path("/proc/cpuinfo").read_text() or "QNNRT_ISA" in os.environ:
+    if not processor_has("avx512_vnni") or FORCED:
         assert np.array_equal(got, exact)
         return
     _, wanted, size = build(name, rounded=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,12 @@ import numpy as np
 from qnnrt import _core
 from qnnrt.model import Quantization
 from support.one_node import run_op
+from support.processor import processor_has
 
 
 def integer_products() -> bool:
     """Whether oneDNN is here and adds products of bytes without an intermediate 16-bit sum."""
-    info = Path("/proc/cpuinfo")
-    flags = info.read_text() if info.exists() else ""
-    there = "avx512_vnni" in flags or "avx_vnni" in flags
+    there = processor_has("avx512_vnni") or processor_has("avx_vnni")
     return there and _core.kernel_library().startswith("oneDNN")
 
 

@@ -11,5 +11,7 @@ def processor_has(flag: str) -> bool:
     return info.exists() and flag in info.read_text()
 
 
-#: Matrix tiles, which kernels use unless they are told to take narrower instructions.
-HAS_TILES = processor_has("amx_bf16") and "QNNRT_ISA" not in os.environ
+#: A test run may force narrower instructions than the processor has.
+FORCED = "QNNRT_ISA" in os.environ
+#: Matrix tiles, which kernels use unless that is so.
+HAS_TILES = processor_has("amx_bf16") and not FORCED
