@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import re
@@ -130,7 +131,8 @@ def devices() -> list[Device]:
     """Every OpenCL device, the one that is used unless another is asked for first.
 
     GPUs come before accelerators and these before CPUs; of several PoCL the newest is first. A
-    driver that fails is omitted, which the log says.
+    driver that fails is omitted, and a PoCL that knows no code for this processor, which the log
+    says.
 
     Raises:
         BackendNotFoundError: pyopencl is not there.
@@ -138,9 +140,15 @@ def devices() -> list[Device]:
     found: list[Device] = []
     for platform in _platforms():
         try:
-            found += [Device.of(raw) for raw in platform.get_devices()]
+            here = [Device.of(raw) for raw in platform.get_devices()]
         except Exception as e:  # no devices, or a driver that does not work
             log.debug("an OpenCL platform has no usable device: %s", str(e))
+            continue
+        for device in here:
+            if reason := _why_no_code(device):
+                log.debug("%s is omitted: %s", device, reason)
+            else:
+                found.append(device)
     newest = iter(sorted(filter(_is_pocl, found), key=_pocl_version, reverse=True))
     found = [next(newest) if _is_pocl(d) else d for d in found]
     return sorted(found, key=_rank)
@@ -152,6 +160,33 @@ def _platforms() -> list[Any]:
         return list(cl.get_platforms())
     except cl.Error:
         return []  # the loader's way to say that there are none
+
+
+#: What each PoCL, by its version, says of a kernel that does nothing; "" where it compiles it.
+_refusals: dict[str, str] = {}
+
+
+def _why_no_code(device: Device) -> str:
+    """Why a PoCL compiles nothing; "" where it does, and of other drivers.
+
+    It compiles with the LLVM that it was built with, which refuses processors that are newer.
+    """
+    if not _is_pocl(device):
+        return ""
+    if device.driver not in _refusals:
+        _refusals[device.driver] = _refusal(device.raw)
+    return _refusals[device.driver]
+
+
+def _refusal(raw: Any) -> str:
+    cl = pyopencl()
+    try:
+        # Not from pyopencl's own cache of programs, which would answer for another PoCL.
+        program = cl.Program(cl.Context([raw]), "__kernel void nothing(void) {}")
+        program.build(cache_dir=False)
+    except cl.Error as e:
+        return " ".join(str(e).split()) or type(e).__name__
+    return ""
 
 
 def _is_pocl(device: Device) -> bool:
@@ -189,7 +224,7 @@ def _why_no_driver() -> str:
     """What the loader reads, and what is wrong with each file there; as csrc/gpu/device.cc."""
     if loaded := _platforms():
         names = ", ".join(repr(platform.name) for platform in loaded)
-        return f"of the OpenCL platforms {names} none has a device that works"
+        return f"of the OpenCL platforms {names} none has a device that works{_too_new()}"
     given = os.environ.get("OCL_ICD_VENDORS")
     where = Path(given or _VENDORS)
     named = "OCL_ICD_VENDORS names" if given else "the loader reads"
@@ -199,6 +234,20 @@ def _why_no_driver() -> str:
     if not files:
         return f"{named} {where}, which has no .icd file: a driver puts one there"
     return f"{named} {where}: {'; '.join(map(_what_of, files))}"
+
+
+def _too_new() -> str:
+    """What to do where PoCL knows no code for this processor; "" where it is something else."""
+    for platform in _platforms():
+        with contextlib.suppress(Exception):  # no devices
+            for raw in platform.get_devices():
+                device = Device.of(raw)
+                if reason := _why_no_code(device):
+                    return (
+                        f" (PoCL {device.driver} compiles nothing for this processor: {reason}; "
+                        "a newer PoCL does, on Debian that of apt-get install pocl-opencl-icd)"
+                    )
+    return ""
 
 
 def _what_of(icd: Path) -> str:

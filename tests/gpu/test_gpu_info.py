@@ -51,11 +51,25 @@ class Platform:
         return list(self.devices)
 
 
+class Program:
+    """Builds on devices whose compiler knows the processor."""
+
+    def __init__(self, context: list[Any], text: str) -> None:
+        self.devices = context
+
+    def build(self, **_: Any) -> None:
+        if any("old" in d.driver_version for d in self.devices):
+            raise cl.RuntimeError("error: unknown target CPU 'generic'")
+
+
 @pytest.fixture
 def platforms(monkeypatch: pytest.MonkeyPatch) -> list[Platform]:
     found: list[Platform] = []
-    fake = SimpleNamespace(get_platforms=lambda: found, Error=cl.Error)
+    fake = SimpleNamespace(
+        get_platforms=lambda: found, Error=cl.Error, Context=list, Program=Program
+    )
     monkeypatch.setattr(devices, "pyopencl", lambda: fake)
+    monkeypatch.setattr(devices, "_refusals", {})
     monkeypatch.delenv(devices.ENVIRONMENT, raising=False)
     return found
 
@@ -90,6 +104,21 @@ def test_of_several_pocl_the_newest_is_used(platforms) -> None:
         pocl = raw(number, version="OpenCL 3.0 PoCL HSTR: x", driver_version=number)
         platforms.append(Platform([pocl]))
     assert [d.name for d in gpu.devices()] == ["another", "10.2", "6.0", "3.1", "3.0-rc2"]
+
+
+def pocl_of(driver: str) -> Any:
+    return raw("cpu", version="OpenCL 3.0 PoCL x", driver_version=driver)
+
+
+def test_a_pocl_that_knows_no_code_for_the_processor_is_not_used(platforms, capsys) -> None:
+    """As the one of pyopencl's wheel, LLVM 14, on processors of 2024."""
+    platforms += [Platform([pocl_of("9.0 old")]), Platform([pocl_of("3.1")])]
+    assert [d.driver for d in gpu.devices()] == ["3.1"]
+    del platforms[1]
+    reason = info(capsys)["reason"]
+    assert "PoCL 9.0 old compiles nothing for this processor" in reason
+    assert "unknown target CPU 'generic'" in reason
+    assert "apt-get install pocl-opencl-icd" in reason
 
 
 def test_what_a_device_offers_is_listed(platforms, capsys) -> None:
