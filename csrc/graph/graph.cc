@@ -240,23 +240,31 @@ Status Graph::CheckConnected(std::vector<Node>* ordered) const {
                    t->name.c_str());
     }
   }
-  ordered->reserve(nodes_.size());
-  std::vector<bool> done(nodes_.size(), false);
-  // Repeated sweeps in the client's order: one sweep when the order is right already.
-  for (size_t left = nodes_.size(); left > 0;) {
-    size_t before = left;
-    for (size_t i = 0; i < nodes_.size(); ++i) {
-      if (done[i] || missing[i] != 0) continue;
-      done[i] = true;
-      --left;
-      ordered->push_back(nodes_[i]);
-      for (size_t reader : readers[i]) --missing[reader];
-    }
-    if (left == before) {
-      return Error(QNN_GRAPH_ERROR_UNCONNECTED_NODE,
-                   "graph '%s': %zu nodes wait for each other in a cycle", name_.c_str(), left);
+  // Sweeps over the client's order, each of which takes what no longer waits: one where that order
+  // is right already. A node is of the sweep of the last of its producers, or of the next one where
+  // that comes behind it.
+  std::vector<size_t> sweep(nodes_.size(), 0), ready;
+  ready.reserve(nodes_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (missing[i] == 0) ready.push_back(i);
+  }
+  for (size_t at = 0; at < ready.size(); ++at) {
+    const size_t i = ready[at];
+    for (size_t reader : readers[i]) {
+      sweep[reader] = std::max(sweep[reader], sweep[i] + (i > reader ? 1 : 0));
+      if (--missing[reader] == 0) ready.push_back(reader);
     }
   }
+  if (ready.size() != nodes_.size()) {
+    return Error(QNN_GRAPH_ERROR_UNCONNECTED_NODE,
+                 "graph '%s': %zu nodes wait for each other in a cycle", name_.c_str(),
+                 nodes_.size() - ready.size());
+  }
+  std::sort(ready.begin(), ready.end(), [&](size_t a, size_t b) {
+    return std::make_pair(sweep[a], a) < std::make_pair(sweep[b], b);
+  });
+  ordered->reserve(nodes_.size());
+  for (size_t i : ready) ordered->push_back(nodes_[i]);
   return Status::Ok();
 }
 
