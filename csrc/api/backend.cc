@@ -112,7 +112,8 @@ Status ValidateConfig(const Backend& backend, const Qnn_OpConfig_t& config) {
   if (bias) node.inputs[2] = &*bias;
   QNNRT_RETURN_IF_ERROR(ValidateClientNode(&node));
   const auto admit = backend.traits->admit;
-  return admit == nullptr ? Status::Ok() : admit(node);
+  if (admit != nullptr) QNNRT_RETURN_IF_ERROR(admit(node));
+  return CheckOutputs(node);
 }
 
 Qnn_ErrorHandle_t ValidateOpConfig(Qnn_BackendHandle_t handle, Qnn_OpConfig_t config) {

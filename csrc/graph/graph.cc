@@ -124,6 +124,19 @@ Status Graph::UnpackInputs(const Node& node) {
   return Status::Ok();
 }
 
+Status CheckOutputs(const Node& node) {
+  for (const Tensor* t : node.outputs) {
+    if (t == nullptr) continue;
+    const bool is_static = t->type == QNN_TENSOR_TYPE_STATIC;
+    if (is_static || (t->is_input() && !t->is_state())) {
+      return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+                   "node '%s': output '%s' is %s and cannot be written", node.name.c_str(),
+                   t->name.c_str(), is_static ? "static" : "a graph input");
+    }
+  }
+  return Status::Ok();
+}
+
 Status Graph::AddNode(Node node) {
   auto lock = Lock();
   QNNRT_RETURN_IF_ERROR(CheckOpen("nodes"));
@@ -134,13 +147,7 @@ Status Graph::AddNode(Node node) {
   if (!valid.ok()) return std::move(valid).WithCode(QNN_GRAPH_ERROR_INVALID_OP_CONFIG);
   if (host_.admit != nullptr)
     QNNRT_RETURN_IF_ERROR(host_.admit(node).WithCode(QNN_GRAPH_ERROR_INVALID_OP_CONFIG));
-  for (const Tensor* t : node.outputs) {
-    if (t != nullptr && ((t->is_input() && !t->is_state()) || t->is_static())) {
-      return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
-                   "node '%s': output '%s' is %s and cannot be written", node.name.c_str(),
-                   t->name.c_str(), t->is_static() ? "static" : "a graph input");
-    }
-  }
+  QNNRT_RETURN_IF_ERROR(CheckOutputs(node));
   if (bias) {
     bias->id = static_cast<uint32_t>(tensors_.size()) + 1;
     tensors_.push_back(std::move(*bias));

@@ -141,6 +141,9 @@ struct RunOptions {
   const Interrupt* interrupt = nullptr;  // asked before every step
 };
 
+// Whether a node may write the tensors that are its outputs.
+Status CheckOutputs(const Node& node);
+
 struct ReadGraphNodes;
 
 class Graph {

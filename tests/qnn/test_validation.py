@@ -54,3 +54,22 @@ def test_validation_takes_a_tensor_without_elements_where_one_is_needed():
     split = {"axis": np.uint32(0), "split_index": np.array([2], np.uint32)}
     assert _answers("Split", split, [(2, 3)], [(2, 3), (0, 3)]) == [0, 0]
     assert _answers("MatMul", {}, [(2, 3), (3, 4), (0,)], [(2, 4)]) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("code", "type_"), [(6004, "static"), (6004, "app_write"), (0, "app_read")]
+)
+def test_validation_refuses_an_output_that_no_node_may_write(code: int, type_: str) -> None:
+    data = {"data": np.zeros((2, 3), np.float32)} if type_ == "static" else {}
+    with qnn.Backend.open("cpu") as backend, backend.create_context() as context:
+        graph = context.create_graph("g")
+        x = graph.add_tensor("x", (2, 3), np.float32, type="app_write")
+        y = graph.add_tensor("y", (2, 3), np.float32, type=type_, **data)
+        codes = []
+        for ask in (backend.validate_op, lambda *node: graph.add_node("n", *node)):
+            try:
+                ask("Relu", [x], [y], {})
+                codes.append(0)
+            except qnnrt.QnnError as e:
+                codes.append(e.code)
+        assert codes == [code, code]
