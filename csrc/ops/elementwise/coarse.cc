@@ -21,22 +21,24 @@ constexpr __mmask16 kAll = 0xffff;
 
 QNNRT_COARSE inline __m512 Of(float x) { return _mm512_set1_ps(x); }
 
-// 1 / x: a division takes as long as all the rest. (Of infinity the step would make no number.)
-QNNRT_COARSE inline __m512 Inverse(__m512 x) {
+// 1 / x, 0 without its bit: a division takes as long as all the rest. (Of infinity the step would
+// make no number.)
+QNNRT_COARSE inline __m512 Inverse(__m512 x, __mmask16 these = kAll) {
   const __m512 y = _mm512_maskz_rcp14_ps(kAll, x);
-  return _mm512_fmadd_ps(_mm512_fnmadd_ps(x, y, Of(1.0f)), y, y);
+  return _mm512_maskz_fmadd_ps(these, _mm512_fnmadd_ps(x, y, Of(1.0f)), y, y);
 }
 
-// 1 / (1 + 2^z). The polynomial is a minimax fit of 2^f.
+// 1 / (1 + 2^z). The polynomial is a minimax fit of 2^f. From z = 126 on it is 0, since the least
+// normal number times a large x is none that could be left out.
 QNNRT_COARSE inline __m512 Logistic2(__m512 z) {
   constexpr int kFloor = 0x09;
-  z = _mm512_maskz_min_ps(kAll, Of(126.0f), z);
+  const __mmask16 some = _mm512_cmp_ps_mask(z, Of(126.0f), _CMP_NGE_UQ);
   const __m512 f = _mm512_maskz_reduce_ps(kAll, z, kFloor);
   __m512 p = _mm512_fmadd_ps(Of(0.013534187f), f, Of(0.052011482f));
   p = _mm512_fmadd_ps(p, f, Of(0.24144270f));
   p = _mm512_fmadd_ps(p, f, Of(0.69300383f));
   p = _mm512_fmadd_ps(p, f, Of(1.0000026f));
-  return Inverse(Of(1.0f) + _mm512_maskz_scalef_ps(kAll, p, z));
+  return Inverse(Of(1.0f) + _mm512_maskz_scalef_ps(kAll, p, z), some);
 }
 
 constexpr float kLog2E = 1.44269504f;
