@@ -20,10 +20,13 @@ Qnn_ErrorHandle_t SizeOfContent(Qnn_ContextHandle_t handle, Qnn_ContextBinarySiz
     if (size == nullptr)
       return Report(Status(QNN_CONTEXT_ERROR_INVALID_ARGUMENT, "the size must not be null"), log);
     *size = 0;
-    Content content;
-    Status status = content.Hold(object->context.get());
-    if (status.ok()) *size = content.size();
-    return Report(status, log);
+    const auto ask = [&] {  // logged when its locks are gone: loggers are client's code
+      Content content;
+      Status status = content.Hold(object->context.get());
+      if (status.ok()) *size = content.size();
+      return status;
+    };
+    return Report(ask(), log);
   });
 }
 

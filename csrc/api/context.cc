@@ -50,9 +50,11 @@ Qnn_ErrorHandle_t SetConfig(Qnn_ContextHandle_t handle, const QnnContext_Config_
     auto object = Runtime::Get().contexts.Find(handle);
     if (!object) return Report(StaleContext());
     Context& context = *object->context;
-    std::lock_guard<std::mutex> lock(context.mutex);
-    return Report(ReadContextConfig(*context.backend, config, kAtSet, &context.options),
-                  context.backend->log.get());
+    auto set = [&] {
+      std::lock_guard<std::mutex> lock(context.mutex);
+      return ReadContextConfig(*context.backend, config, kAtSet, &context.options);
+    };
+    return Report(set(), context.backend->log.get());
   });
 }
 

@@ -232,9 +232,11 @@ Qnn_ErrorHandle_t SetConfig(Qnn_DeviceHandle_t handle, const QnnDevice_Config_t*
     auto object = Runtime::Get().devices.Find(handle);
     if (!object) return Report(StaleDevice());
     Device& device = *object->device;
-    std::lock_guard<std::mutex> lock(device.mutex);
-    return Report(ReadDeviceConfig(*device.traits, config, kAtSet, &device.options),
-                  device.log.get());
+    auto set = [&] {
+      std::lock_guard<std::mutex> lock(device.mutex);
+      return ReadDeviceConfig(*device.traits, config, kAtSet, &device.options);
+    };
+    return Report(set(), device.log.get());
   });
 }
 
@@ -264,14 +266,17 @@ Qnn_ErrorHandle_t FreeDevice(Qnn_DeviceHandle_t handle) {
       auto object = Runtime::Get().devices.Find(handle);
       if (!object) return Report(StaleDevice());
       device = object->device;
-      std::lock_guard<std::mutex> lock(device->mutex);
-      if (device->contexts > 0) {
-        return Report(
-            Error(QNN_DEVICE_ERROR_ASSOCIATED_TO_CONTEXT,
-                  "the device is in use by %u contexts: free them first", device->contexts),
-            device->log.get());
+      uint32_t contexts;
+      {
+        std::lock_guard<std::mutex> lock(device->mutex);
+        contexts = device->contexts;
+        if (contexts == 0) device->freed = true;  // no context takes it any more
       }
-      device->freed = true;  // no context takes it any more
+      if (contexts > 0) {
+        return Report(Error(QNN_DEVICE_ERROR_ASSOCIATED_TO_CONTEXT,
+                            "the device is in use by %u contexts: free them first", contexts),
+                      device->log.get());
+      }
     }
     std::unique_ptr<DeviceObject> object;
     switch (Runtime::Get().devices.Take(handle, &object)) {

@@ -37,37 +37,34 @@ Qnn_ErrorHandle_t Create(Qnn_ContextHandle_t context_handle, const char* name,
     if (!object)
       return Report(Status(QNN_GRAPH_ERROR_INVALID_CONTEXT, "the context handle is not live"));
     Context& context = *object->context;
-    GraphOptions options = context.backend->graph_options();
-    GraphSettings settings;
-    Status status = ReadGraphConfig(*context.backend, config, kAtCreate, &options, &settings);
-    if (!status.ok()) return Report(status, context.backend->log.get());
-    std::lock_guard<std::mutex> lock(context.mutex);
-    if (context.graphs.count(name) != 0) {
-      return Report(
-          Error(QNN_GRAPH_ERROR_INVALID_NAME, "the context has a graph '%s' already", name),
-          context.backend->log.get());
-    }
-    // The name's entry first: once the graph is in the table nothing may fail any more.
-    auto entry = context.graphs.emplace(name, nullptr).first;
-    try {
+    auto create = [&]() -> Status {  // logged when its lock is gone: loggers are client's code
+      GraphOptions options = context.backend->graph_options();
+      GraphSettings settings;
+      QNNRT_RETURN_IF_ERROR(
+          ReadGraphConfig(*context.backend, config, kAtCreate, &options, &settings));
+      std::lock_guard<std::mutex> lock(context.mutex);
+      // The name's entry first: once the graph is in the table nothing may fail any more.
+      const auto [entry, is_new] = context.graphs.emplace(name, nullptr);
+      if (!is_new)
+        return Error(QNN_GRAPH_ERROR_INVALID_NAME, "the context has a graph '%s' already", name);
+      struct Undo {  // on every return but the last, and on an exception
+        Context* context;
+        decltype(Context::graphs)::iterator entry;
+        ~Undo() {
+          if (context != nullptr) context->graphs.erase(entry);
+        }
+      } undo{&context, entry};
       auto graph = std::make_unique<GraphObject>(object->context, name, options);
-      status = graph->profile.Apply(settings);
-      if (!status.ok()) {
-        context.graphs.erase(entry);
-        return Report(status, context.backend->log.get());
-      }
+      QNNRT_RETURN_IF_ERROR(graph->profile.Apply(settings));
       graph->settings = std::move(settings);
       entry->second = Runtime::Get().graphs.Add(std::move(graph));
-    } catch (...) {
-      context.graphs.erase(entry);
-      throw;
-    }
-    if (entry->second == nullptr) {
-      context.graphs.erase(entry);
-      return Report(Status(QNN_GRAPH_ERROR_MEM_ALLOC, "too many live graphs"));
-    }
-    *handle = entry->second;
-    return Qnn_ErrorHandle_t{QNN_SUCCESS};
+      if (entry->second == nullptr)
+        return Status(QNN_GRAPH_ERROR_MEM_ALLOC, "too many live graphs");
+      undo.context = nullptr;
+      *handle = entry->second;
+      return Status::Ok();
+    };
+    return Report(create(), context.backend->log.get());
   });
 }
 
