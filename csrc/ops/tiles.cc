@@ -164,6 +164,85 @@ void Multiply(const TileProduct& p) {
   if (j < p.column_tiles) Block<kRowTiles, 1, kPasses>(p, p.b + j * panel, p.c + j * kTileColumns);
 }
 
+void MultiplyOnTiles(const TileProduct& p) {
+  MemoryBarrier();
+  if (p.b_passes) {
+    p.row_tiles > 1 ? Multiply<2, true>(p) : Multiply<1, true>(p);
+  } else {
+    p.row_tiles > 1 ? Multiply<2, false>(p) : Multiply<1, false>(p);
+  }
+  MemoryBarrier();
+}
+
+// ---- the same with vectors: a register has the sums of a row in a tile of columns ----
+
+#define QNNRT_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
+
+// kR rows from `row` on by kV tiles of columns from `column` on.
+template <size_t kR, size_t kV>
+QNNRT_BF16 void VectorRows(const TileProduct& p, size_t row, size_t column) {
+  const size_t pairs = p.ldb != 0 ? p.ldb : 2 * kTileColumns;
+  const size_t panel = p.ldb != 0 ? 2 * kTileColumns : p.depth_tiles * kTileElements;
+  float* const c = p.c + row * p.ldc + column * kTileColumns;
+  __m512 sum[kR][kV];
+#pragma GCC unroll 12
+  for (size_t i = 0; i < kR; ++i) {
+#pragma GCC unroll 2
+    for (size_t v = 0; v < kV; ++v) {
+      if (p.accumulate) {
+        sum[i][v] = _mm512_loadu_ps(c + i * p.ldc + v * kTileColumns);
+      } else if (p.bias != nullptr) {
+        sum[i][v] = _mm512_loadu_ps(p.bias + (column + v) * kTileColumns);
+      } else {
+        sum[i][v] = _mm512_setzero_ps();
+      }
+    }
+  }
+  const uint16_t* a[kR];
+#pragma GCC unroll 12
+  for (size_t i = 0; i < kR; ++i) a[i] = p.a + (row + i) * p.lda;
+  const uint16_t* b = p.b + column * panel;
+  for (size_t k = 0; k < p.depth_tiles * kTileDepth; k += 2, b += pairs) {
+    __m512bh two[kV];
+#pragma GCC unroll 2
+    for (size_t v = 0; v < kV; ++v) two[v] = (__m512bh)_mm512_loadu_si512(b + v * panel);
+#pragma GCC unroll 12
+    for (size_t i = 0; i < kR; ++i) {
+      int x;
+      __builtin_memcpy(&x, a[i] + k, sizeof(x));
+      const __m512bh both = (__m512bh)_mm512_set1_epi32(x);
+#pragma GCC unroll 2
+      for (size_t v = 0; v < kV; ++v) sum[i][v] = _mm512_dpbf16_ps(sum[i][v], both, two[v]);
+    }
+  }
+#pragma GCC unroll 12
+  for (size_t i = 0; i < kR; ++i) {
+#pragma GCC unroll 2
+    for (size_t v = 0; v < kV; ++v) _mm512_storeu_ps(c + i * p.ldc + v * kTileColumns, sum[i][v]);
+  }
+}
+
+// Two tiles of rows are 11, 11 and 10 rows, one is twice 8: their sums by two tiles of columns fit
+// the registers.
+template <size_t kV>
+void VectorBlock(const TileProduct& p, size_t column) {
+  if (p.row_tiles > 1) {
+    VectorRows<11, kV>(p, 0, column);
+    VectorRows<11, kV>(p, 11, column);
+    VectorRows<10, kV>(p, 22, column);
+  } else {
+    VectorRows<8, kV>(p, 0, column);
+    VectorRows<8, kV>(p, 8, column);
+  }
+}
+
+void MultiplyVectors(const TileProduct& p) {
+  size_t j = 0;
+  for (; j + 2 <= p.column_tiles; j += 2) VectorBlock<2>(p, j);
+  if (j < p.column_tiles) VectorBlock<1>(p, j);
+  for (size_t piece = 0; piece < p.pieces; ++piece) (*p.meanwhile)(piece);
+}
+
 template <int kRowTiles>
 QNNRT_AMX void Taps(const TileTaps& p) {
   const size_t lda = p.lda * sizeof(uint16_t), ldc = p.ldc * sizeof(float);
@@ -252,8 +331,14 @@ bool HasTiles() {
   return has;
 }
 
-TileScope::TileScope(size_t rows) { Configure(rows); }
-TileScope::~TileScope() { Release(); }
+bool HasTileProducts() { return CpuRoundsBrains(); }
+
+TileScope::TileScope(size_t rows) {
+  if (HasTiles()) Configure(rows);
+}
+TileScope::~TileScope() {
+  if (HasTiles()) Release();
+}
 
 void PackTiles(const NarrowMatrix& b, size_t depth, size_t columns, size_t depth_tiles,
                size_t column_tiles, uint16_t* packed) {
@@ -276,15 +361,7 @@ void PackTiles(const NarrowMatrix& b, size_t depth, size_t columns, size_t depth
   }
 }
 
-void MultiplyTiles(const TileProduct& p) {
-  MemoryBarrier();
-  if (p.b_passes) {
-    p.row_tiles > 1 ? Multiply<2, true>(p) : Multiply<1, true>(p);
-  } else {
-    p.row_tiles > 1 ? Multiply<2, false>(p) : Multiply<1, false>(p);
-  }
-  MemoryBarrier();
-}
+void MultiplyTiles(const TileProduct& p) { HasTiles() ? MultiplyOnTiles(p) : MultiplyVectors(p); }
 
 void MultiplyTileRows(const TileRows& p) {
   MemoryBarrier();
@@ -313,6 +390,7 @@ void MultiplyTaps(const TileTaps& p) {
 #else
 
 bool HasTiles() { return false; }
+bool HasTileProducts() { return false; }
 TileScope::TileScope(size_t) {}
 TileScope::~TileScope() {}
 void PackTiles(const NarrowMatrix&, size_t, size_t, size_t, size_t, uint16_t*) {}

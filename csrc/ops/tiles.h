@@ -1,5 +1,6 @@
-// Products of BFLOAT_16 with sums in FLOAT_32 on a processor's matrix tiles (AMX), for kernels that
-// hold what lies between two products in a cache. Single products are oneDNN's.
+// Products of BFLOAT_16 with sums in FLOAT_32 on a processor's matrix tiles (AMX), some of them
+// with vectors, too (AVX512-BF16), for kernels that hold what lies between two products in a cache.
+// Single products are oneDNN's.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +19,8 @@ namespace qnnrt {
 // Whether this processor has tiles and the system lets this process use them. QNNRT_ISA in the
 // environment, with whatever set (isa.h), leaves them out.
 bool HasTiles();
+// Whether PackTiles and MultiplyTiles are there: on tiles, or as large products of vectors.
+bool HasTileProducts();
 
 constexpr size_t kTileRows = 16;                          // of operands A and of results
 constexpr size_t kTileColumns = 16;                       // of operands B and of results
@@ -29,7 +32,7 @@ constexpr size_t kLine = 64;  // bytes of a cache's line
 inline size_t TilesOf(size_t count, size_t size) { return (count + size - 1) / size; }
 
 // While it lives, the thread's tiles are set up for MultiplyTiles, those of A and of results with
-// so many rows. Only where HasTiles.
+// so many rows. Nothing is done without tiles.
 class TileScope {
  public:
   explicit TileScope(size_t rows = kTileRows);
@@ -49,7 +52,7 @@ struct NarrowMatrix {
 void PackTiles(const NarrowMatrix& b, size_t depth, size_t columns, size_t depth_tiles,
                size_t column_tiles, uint16_t* packed);
 
-// C = A x B, in whole tiles.
+// C = A x B, in whole tiles. Only where HasTileProducts.
 struct TileProduct {
   const uint16_t* a;
   size_t lda;
@@ -76,7 +79,8 @@ struct TileProduct {
 };
 void MultiplyTiles(const TileProduct& p);
 
-// Up to kTileRows rows, as TileScope has them, times two panels of two tiles of columns.
+// Up to kTileRows rows, as TileScope has them, times two panels of two tiles of columns. Only where
+// HasTiles, as the next one.
 struct TileRows {
   const uint16_t* a;
   size_t lda;

@@ -1,4 +1,5 @@
-// The products on matrix tiles, with tiles in plain C++: on any x86 processor.
+// The products on matrix tiles, with tiles in plain C++: on any x86 processor. Those with vectors
+// where there are such.
 #if defined(__x86_64__)
 #include "tile_emulation.h"
 
@@ -31,7 +32,7 @@ float Sum(size_t m, size_t n, size_t depth) {
   return static_cast<float>(sum);
 }
 
-TEST(ColumnsBesideEachOtherAndOneBehindTheOther) {
+void ColumnsBesideEachOtherAndOneBehindTheOther(void (*multiply)(const TileProduct&)) {
   constexpr size_t kDepth = 96, kColumns = 48;
   for (const bool beside : {false, true}) {
     for (size_t row_tiles = 1; row_tiles <= 2; ++row_tiles) {
@@ -61,14 +62,14 @@ TEST(ColumnsBesideEachOtherAndOneBehindTheOther) {
         p.row_tiles = row_tiles;
         p.column_tiles = column_tiles;
         p.depth_tiles = kDepth / kTileDepth;
-        MultiplyTiles(p);
+        multiply(p);
         p.accumulate = p.b_passes = true;  // twice the product then
-        MultiplyTiles(p);
+        multiply(p);
         std::vector<float> biased(c.size(), 1.0f);
         p.c = biased.data();
         p.accumulate = false;
         p.bias = bias.data();
-        MultiplyTiles(p);
+        multiply(p);
         for (size_t m = 0; m < row_tiles * kTileRows; ++m) {
           for (size_t n = 0; n < kColumns; ++n) {
             const bool computed = n < column_tiles * kTileColumns;
@@ -80,6 +81,11 @@ TEST(ColumnsBesideEachOtherAndOneBehindTheOther) {
       }
     }
   }
+}
+
+TEST(ColumnsOnTiles) { ColumnsBesideEachOtherAndOneBehindTheOther(MultiplyOnTiles); }
+TEST(ColumnsInVectors) {
+  if (HasTileProducts()) ColumnsBesideEachOtherAndOneBehindTheOther(MultiplyVectors);
 }
 
 TEST(Taps) {

@@ -25,7 +25,8 @@ constexpr Least kLeast = {512 * 1024, 32, 128};
 // Of a cache with a mask that is computed, a part counts that is known when it runs: only this node
 // leaves the rest alone.
 constexpr Least kLeastOfCache = {0, 1, 64};
-// On matrix tiles the products are as fast as the library's, and all that lies between is saved.
+// In tiles of BFLOAT_16 the products are as fast as the library's, and all that lies between is
+// saved.
 constexpr Least kLeastOnTiles = {4 * 1024, 8, 16};
 
 using Strides = std::array<uint32_t, 4>;
@@ -373,7 +374,7 @@ int Reader(const NodeGraph& graph, const Tensor* tensor, size_t after) {
 }  // namespace
 
 Status FuseAttention(NodeGraph* graph, const FloatStorage& floats, int* changes) {
-  const bool tiles = floats.type == QNN_DATATYPE_BFLOAT_16 && HasTiles();
+  const bool tiles = floats.type == QNN_DATATYPE_BFLOAT_16 && HasTileProducts();
   const Least& least = tiles ? kLeastOnTiles : kLeast;
   std::vector<bool> dead(graph->nodes.size(), false);
   std::map<std::tuple<const void*, bool, float>, const Tensor*> masks;

@@ -1,4 +1,4 @@
-// Attention in BFLOAT_16 on matrix tiles: products of 16 bits, scores and sums in 32.
+// Attention in BFLOAT_16 in tiles: products of 16 bits, scores and sums in 32.
 #include <algorithm>
 #include <limits>
 
@@ -285,7 +285,8 @@ class TileAttention final : public Kernel {
 KernelPtr MakeTileAttention(const Node& node, const AttentionGeometry& g, int threads) {
   const auto narrow = [](const Tensor* t) { return t->dtype == QNN_DATATYPE_BFLOAT_16; };
   const auto wide = [](const Tensor* t) { return t->dtype == QNN_DATATYPE_FLOAT_32; };
-  if (!HasTiles() || g.rounds != nullptr || !(narrow(node.outputs[0]) || wide(node.outputs[0])))
+  if (!HasTileProducts() || g.rounds != nullptr ||
+      !(narrow(node.outputs[0]) || wide(node.outputs[0])))
     return nullptr;
   if (!std::all_of(node.inputs.begin(), node.inputs.begin() + 3, narrow)) return nullptr;
   if (node.HasInput(3) && !wide(node.inputs[3])) return nullptr;

@@ -85,9 +85,10 @@ GateWeights::Form GateWeights::FormOf(const KernelOptions& options) const {
   const auto brains = [&](size_t i) { return i < 64 && ((options.brain_inputs >> i) & 1) != 0; };
   if (!std::all_of(inputs_.begin(), inputs_.end(), brains)) return kFloats;
   const bool exact = brains(by_), few = rows_ <= kBrainRows;
-  if (n_ % kTileColumns == 0 && HasTiles()) {
+  if (n_ % kTileColumns == 0 && HasTileProducts()) {
     if (exact && !few) return kTiles;
-    if (!exact && rows_ * k_ * n_ >= kHalvesWork) return kHalves;
+    // By vectors both halves take as long as floats.
+    if (!exact && rows_ * k_ * n_ >= kHalvesWork && HasTiles()) return kHalves;
   }
   return few ? kBrains : kFloats;
 }

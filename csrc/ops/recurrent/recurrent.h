@@ -58,7 +58,7 @@ class GateWeights {
 
  private:
   // Values that come from BFLOAT_16 are kept so, in half of the bytes, where they are fetched for a
-  // row or two, and where the processor multiplies them on tiles: by such values as they are
+  // row or two, and where the processor multiplies them in tiles: by such values as they are
   // (kTiles), by floats as sums of two of them (kHalves).
   enum Form : uint8_t { kFloats, kBrains, kTiles, kHalves };
   Form FormOf(const KernelOptions& options) const;
