@@ -18,20 +18,23 @@ namespace {
 constexpr size_t kHalf = kBrainColumns / 2;  // in a register
 constexpr size_t kPair = 2 * kBrainColumns;  // of two panels
 
-// Some panels, their weights fetched into the first cache.
-template <size_t kPanels>
+// Some panels, their weights fetched into the first cache. kHalves: by a row that is the sum of
+// two, one behind the other.
+template <size_t kPanels, bool kHalves = false>
 QNNRT_BF16 void MultiplyRow(const uint16_t* a, size_t pairs, const uint32_t* b, float* c) {
   constexpr size_t kAhead = 4;    // pairs of rows
   constexpr size_t kBlock = 128;  // pairs with a sum of their own: fewer roundings of a large one
   const size_t panel = pairs * kBrainColumns;
   __m512 total[kPanels][2] = {};
   for (size_t k0 = 0; k0 < pairs; k0 += kBlock) {
-    __m512 sum[kPanels][2] = {};
+    __m512 sum[kPanels][2] = {}, low[kPanels][2] = {};
     const size_t end = std::min(pairs, k0 + kBlock);
     for (size_t k = k0; k < end; ++k, b += kBrainColumns) {
       int x;
       std::memcpy(&x, a + 2 * k, sizeof(x));
       const __m512bh both = (__m512bh)_mm512_set1_epi32(x);
+      if constexpr (kHalves) std::memcpy(&x, a + 2 * (pairs + k), sizeof(x));
+      const __m512bh both_low = (__m512bh)_mm512_set1_epi32(x);
       // What comes behind the end of a panel is that of the next ones.
       const size_t past = k + kAhead < pairs ? 0 : (kPanels - 1) * panel;
       const char* next = reinterpret_cast<const char*>(b + past + kAhead * kBrainColumns);
@@ -46,13 +49,17 @@ QNNRT_BF16 void MultiplyRow(const uint16_t* a, size_t pairs, const uint32_t* b, 
         for (size_t v = 0; v < 2; ++v) {
           const __m512bh row = (__m512bh)_mm512_loadu_si512(b + p * panel + v * kHalf);
           sum[p][v] = _mm512_dpbf16_ps(sum[p][v], both, row);
+          if constexpr (kHalves) low[p][v] = _mm512_dpbf16_ps(low[p][v], both_low, row);
         }
       }
     }
 #pragma GCC unroll 4
     for (size_t p = 0; p < kPanels; ++p) {
 #pragma GCC unroll 2
-      for (size_t v = 0; v < 2; ++v) total[p][v] = _mm512_add_ps(total[p][v], sum[p][v]);
+      for (size_t v = 0; v < 2; ++v) {
+        if constexpr (kHalves) sum[p][v] = _mm512_add_ps(sum[p][v], low[p][v]);
+        total[p][v] = _mm512_add_ps(total[p][v], sum[p][v]);
+      }
     }
   }
 #pragma GCC unroll 4
@@ -183,6 +190,8 @@ void ForPanels(const BrainGemm& g, const Threads& threads, FunctionRef<void(size
 // For one panel to kRowPanels.
 using RowFn = void (*)(const uint16_t*, size_t, const uint32_t*, float*);
 constexpr RowFn kRow[] = {MultiplyRow<1>, MultiplyRow<2>, MultiplyRow<3>, MultiplyRow<4>};
+constexpr RowFn kRowOfHalves[] = {MultiplyRow<1, true>, MultiplyRow<2, true>, MultiplyRow<3, true>,
+                                  MultiplyRow<4, true>};
 constexpr RowFn kRowAsTiles[] = {MultiplyRowAsTiles<1>, MultiplyRowAsTiles<2>,
                                  MultiplyRowAsTiles<3>, MultiplyRowAsTiles<4>};
 
@@ -208,6 +217,11 @@ void RunBrainRow(const BrainGemm& g, const uint16_t* a, const Threads& threads,
   RunRow(g, a, kRow, threads, store);
 }
 
+void RunBrainHalves(const BrainGemm& g, const uint16_t* a, const Threads& threads,
+                    FunctionRef<void(const BrainBlock&)> store) {
+  RunRow(g, a, kRowOfHalves, threads, store);
+}
+
 void RunBrainTileRows(const BrainGemm& g, const uint16_t* a, size_t lda, const Threads& threads,
                       FunctionRef<void(const BrainBlock&)> store) {
   if (g.m == 1 && !g.own_cache) return RunRow(g, a, kRowAsTiles, threads, store);
@@ -229,6 +243,15 @@ void RunBrainTileRows(const BrainGemm& g, const uint16_t* a, size_t lda, const T
     }
   });
 }
+
+}  // namespace qnnrt
+
+#else
+
+namespace qnnrt {
+
+void RunBrainHalves(const BrainGemm&, const uint16_t*, const Threads&,
+                    FunctionRef<void(const BrainBlock&)>) {}
 
 }  // namespace qnnrt
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/brain_rows.h"
 #include "ops/isa.h"
 #include "ops/rules.h"
 
@@ -37,8 +38,10 @@ namespace {
 
 constexpr size_t kBrainRows = 2;    // with more, widening them each time costs more than it saves
 constexpr size_t kColumnTiles = 4;  // that a thread multiplies all rows by
-constexpr size_t kTileWork = 1024 * 1024;        // products worth a thread
-constexpr size_t kHalvesWork = 32 * 1024;        // products worth setting up tiles
+constexpr size_t kTileWork = 1024 * 1024;  // products worth a thread
+constexpr size_t kHalvesWork = 32 * 1024;  // products worth setting up tiles
+constexpr size_t kCached =
+    2048 * 1024;  // weights up to which vectors wait for products, not for them
 constexpr size_t kHalvesThread = 2 * kTileWork;  // and a thread: one of a few rows waits for them
 
 size_t TileElements(size_t k, size_t n) {
@@ -98,6 +101,9 @@ Status GateWeights::Prepare(const Node& node, const KernelOptions& options) {
     if (!node.inputs[i]->is_static()) return Status::Ok();
   }
   form_ = FormOf(options);
+  const bool exact = by_ < 64 && ((options.brain_inputs >> by_) & 1) != 0;
+  splits_rows_ = form_ == kBrains && !exact && HasBrainGemm() && rows_ * k_ * n_ >= kHalvesWork &&
+                 k_ * n_ <= kCached;
   const auto pack = [&](void* packed) -> Status {
     if (form_ == kFloats && units_ % Simd().columns == 0) {  // the panels of each gate
       float* panels = static_cast<float*>(packed);
@@ -144,6 +150,7 @@ Status GateWeights::Prepare(const Node& node, const KernelOptions& options) {
 
 size_t GateWeights::ScratchFloats() const {
   if (tiled()) return TiledRows() * TilesOf(k_, kTileDepth) * kTileDepth / 2;
+  if (splits_rows_) return 2 * ((k_ + 1) / 2);
   return packed_ ? 0 : PackedFloats(k_, n_) + n_ * k_ + 16;
 }
 
@@ -241,6 +248,30 @@ void GateWeights::MultiplyHalves(const float* packed, float* scratch, const floa
                   }
                 }
               });
+}
+
+// One row at a time, by vectors, which multiply pairs as they are: widened ones take as many
+// products, and two instructions more.
+void GateWeights::MultiplySplitRows(const float* packed, float* scratch, const float* bias,
+                                    bool accumulate, const float* a, size_t lda,
+                                    FunctionRef<float*(size_t)> c, const Threads& threads) const {
+  static const auto halve = PickIsa<Halve>();
+  const size_t wide = (k_ + 1) / 2 * 2;
+  uint16_t *const high = reinterpret_cast<uint16_t*>(scratch), *const low = high + wide;
+  for (size_t i = 0; i < rows_; ++i) {
+    halve(a + i * lda, k_, high, low);
+    std::fill(high + k_, high + wide, uint16_t{0});
+    std::fill(low + k_, low + wide, uint16_t{0});
+    float* const row = c(i);
+    BrainGemm g{};
+    g.m = 1;
+    g.n = n_;
+    g.k = k_;
+    g.packed = reinterpret_cast<const uint32_t*>(packed);
+    g.bias = accumulate ? row : bias;
+    RunBrainHalves(g, high, threads,
+                   [&](const BrainBlock& b) { std::copy_n(b.c, b.columns, row + b.n0); });
+  }
 }
 
 PortSpec ResetPort() { return {"reset", types::kBool, PortSpec::kOptional, -1, 0, 1}; }

@@ -72,11 +72,15 @@ class GateWeights {
   void MultiplyHalves(const float* packed, float* scratch, const float* bias, bool accumulate,
                       const float* a, size_t lda, FunctionRef<float*(size_t)> c,
                       const Threads& threads) const;
+  void MultiplySplitRows(const float* packed, float* scratch, const float* bias, bool accumulate,
+                         const float* a, size_t lda, FunctionRef<float*(size_t)> c,
+                         const Threads& threads) const;
 
   const std::vector<size_t> inputs_;
   const size_t rows_, by_;
   size_t units_ = 0, k_ = 0, n_ = 0;
   Form form_ = kFloats;
+  bool splits_rows_ = false;  // of kBrains: each row is multiplied as the sum of two BFLOAT_16
   SharedBytes packed_;
 };
 
@@ -87,6 +91,7 @@ void GateWeights::Multiply(const float* packed, float* scratch, const float* bia
   if (form_ == kTiles) return MultiplyOnTiles(packed, scratch, bias, a, lda, c(0), threads);
   if (form_ == kHalves)
     return MultiplyHalves(packed, scratch, bias, accumulate, a, lda, c, threads);
+  if (splits_rows_) return MultiplySplitRows(packed, scratch, bias, accumulate, a, lda, c, threads);
   if (form_ == kBrains) {
     for (size_t i = 0; i < rows_; ++i) {
       float* row = c(i);
