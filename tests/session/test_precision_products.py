@@ -47,7 +47,7 @@ GROUPS = [
 #: multiply as two halves, in one tile and in three.
 SEQUENCES = [
     (1, 1, 9, 16), (40, 1, 33, 32), (5, 2, 64, 48), (6, 7, 20, 16), (9, 3, 7, 13),
-    (5, 1, 33, 128), (3, 20, 70, 72),
+    (5, 1, 33, 128), (3, 20, 70, 72), (4, 2, 19, 129),
 ]  # fmt: skip
 
 #: Rows, depth and columns of products of FLOAT_16: one row, and chunks by weights of 512 KiB.
