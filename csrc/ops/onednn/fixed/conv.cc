@@ -1,6 +1,7 @@
 // Convolutions of 8-bit activations with static 8-bit weights.
 #include "ops/isa.h"
 #include "ops/onednn/conv_parts.h"
+#include "ops/onednn/fixed/byte_channels.h"
 #include "ops/onednn/fixed/encodings.h"
 #include "ops/onednn/shapes.h"
 #include "ops/onednn/staged.h"
@@ -87,12 +88,15 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
     return KernelPtr();
   }
 
+  // Padding stands for a real zero, which oneDNN writes as the integer 0.
+  const int64_t zero = -int64_t{in.quantization.offsets[0]};
+  if (TakesByteChannels(node, *c, *as_signed, zero)) {
+    return MakeByteChannels(node, options, *c, order, *as_signed, zero);
+  }
   const int threads = ThreadsForIntegers(node, options, c->work);
   QNNRT_ASSIGN_OR_RETURN(KernelPtr parts, MakeParts(node, options, *c, threads, MakeFixedConv));
   if (parts) return parts;
 
-  // Padding stands for a real zero, which oneDNN writes as the integer 0.
-  const int64_t zero = -int64_t{in.quantization.offsets[0]};
   const FixedRange range = RangeOf(in.dtype, 0);
   if (transposed && as_signed->has_rest()) return KernelPtr();
   // Per channel, the sums of inputs cost what the convolution does.
