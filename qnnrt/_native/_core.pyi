@@ -390,6 +390,7 @@ def graph_compose(
     moves: Callable[[Any], bool],
     lends: bool,
     lasts: bool,
+    forgets: bool,
 ) -> tuple[dict[str, tuple[int, tuple[int, ...], int, int, Any]], Lent | None]: ...
 
 @disjoint_base

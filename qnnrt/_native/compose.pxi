@@ -255,7 +255,7 @@ cdef bint _is_plain(q, dtype) except -1:
 
 def graph_compose(ContextCalls library not None, graph, tensors, nodes, apart, *, dict codes,
                   data_type, scalar, bint own, add, parameter, moves, bint lends,
-                  bint lasts) -> tuple:
+                  bint lasts, bint forgets) -> tuple:
     """Tensors and nodes of a model, by ``tensorCreateGraphTensor`` and ``graphAddNode``.
 
     What most tensors and parameters are is described here, without an object for each; the others
@@ -274,6 +274,7 @@ def graph_compose(ContextCalls library not None, graph, tensors, nodes, apart, *
         moves: ``moves(tensor)``: whether its data are copied, and go.
         lends: whether the graph may read others until it is finalized.
         lasts: whether these stay as they are while the context lives.
+        forgets: whether a constant's scales of channels go, once the graph has them.
 
     Returns:
         of tensors that were not asked for: name -> (id, shape, data type, tensor type, encoding);
@@ -300,6 +301,8 @@ def graph_compose(ContextCalls library not None, graph, tensors, nodes, apart, *
             if c._static(name, shape, code, q, data, lent if lend else None):
                 if gone:
                     t.data = None
+                if forgets and q is not None and q.axis is not None:
+                    t.quantization = q = None
                 found[name] = c._tensors.back().v1.id, shape, code, _STATIC, q
                 continue
         made = add(t)

@@ -282,6 +282,7 @@ class Graph(Owner):
         scalar: tuple[int, ...],
         add: Callable[[ModelTensor], Tensor],
         moves: Callable[[ModelTensor], bool],
+        forgets: bool,
     ) -> None:
         """The tensors and nodes of a model, in one call.
 
@@ -293,6 +294,7 @@ class Graph(Owner):
             add: adds a tensor by ``add_tensor``.
             moves: whether the data of a constant are copied, and go; others may be read until the
                 graph is finalized.
+            forgets: whether scales of a constant's channels go, too: a backend of ours has its own.
 
         Raises:
             TensorError, GraphError, OpPackageError: the backend does not take it.
@@ -314,6 +316,7 @@ class Graph(Owner):
             moves=moves,
             lends=self._borrows,
             lasts=self._lasts,
+            forgets=forgets and self._is_ours,
         )
         self._composed |= composed
         if lent is not None:

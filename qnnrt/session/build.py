@@ -122,7 +122,8 @@ def add_model(
         return tensor
 
     names = (*model.inputs, *outputs, *sorted(used - types.keys()))
-    graph._add_model([model.tensors[name] for name in names], nodes, types, scalar, add, moves)
+    given = [model.tensors[name] for name in names]
+    graph._add_model(given, nodes, types, scalar, add, moves, consume)
 
 
 def compose_library(
