@@ -206,6 +206,37 @@ def test_bad_weights_of_4_bits_are_refused(count: int, attrs: dict[str, int], me
         importer.load(g.proto({"x": (2, 64)}, [y]))
 
 
+@pytest.mark.parametrize("kind", [0, 1])
+@pytest.mark.parametrize(("rows", "depth", "size"), [(24, 64, 32), (7, 20, 16), (5, 9, 16)])
+def test_weights_of_fp4_and_nf4(kind: int, rows: int, depth: int, size: int) -> None:
+    """As `MatMulBnb4Quantizer` writes them: blocks do not end where rows do."""
+    packed = codes(-(-rows * depth // 2), dtype=np.uint8)
+    largest = np.random.default_rng(1).uniform(0.1, 1, -(-rows * depth // size))
+    g = Graph(17)
+    inputs = ["x", g.const(packed), g.const(largest.astype(np.float32))]
+    how = {"K": depth, "N": rows, "block_size": size, "quant_type": kind}
+    y = dense(g, "MatMulBnb4", inputs, **how)
+    model = check(g.proto({"x": (2, 3, depth)}, [y]), {"x": image(2, 3, depth)}, 1e-4)
+    assert types(model) == ["MatMul"]
+
+
+@pytest.mark.parametrize(
+    ("attrs", "message"),
+    [
+        ({"quant_type": 2}, "quant_type=2"),
+        ({"quant_type": 1, "transB": 0}, "transB=0"),
+        ({"quant_type": 1, "N": 9}, "B has 256 bytes and absmax 16 numbers for 9 x 64 numbers"),
+        ({"quant_type": 1, "block_size": 0}, "have to be positive, and are"),
+    ],
+)
+def test_bad_weights_of_fp4_and_nf4_are_refused(attrs: dict[str, int], message: str) -> None:
+    g = Graph(17)
+    inputs = ["x", g.const(codes(256, dtype=np.uint8)), g.const(np.ones(16, np.float32))]
+    y = dense(g, "MatMulBnb4", inputs, **{"K": 64, "N": 8, "block_size": 32, **attrs})
+    with pytest.raises(qnnrt.Error, match=message):
+        importer.load(g.proto({"x": (2, 64)}, [y]))
+
+
 @pytest.mark.parametrize("weights", [QuantType.QInt8, QuantType.QUInt8])
 def test_a_dynamically_quantized_network(tmp_path: Path, weights: QuantType) -> None:
     g = Graph(17)

@@ -25,6 +25,16 @@ from .values import Value, identity
 #: Weights of fewer elements are made real numbers.
 _LEAST = 4096
 
+#: What the 16 codes of a MatMulBnb4 stand for, by its quant_type: FP4 and NF4 of bitsandbytes.
+_FP4 = (0.0, 0.0625 / 12, 8 / 12, 1.0, 4 / 12, 6 / 12, 2 / 12, 3 / 12)
+_NF4 = (
+    -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
+    -0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725,
+    0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941,
+    0.7229568362236023, 1.0,
+)  # fmt: skip
+_BNB4 = {0: (*_FP4, *(-v for v in _FP4)), 1: _NF4}
+
 
 @dataclass(frozen=True)
 class _Blocks:
@@ -131,6 +141,32 @@ def _matmul_bits(n: OnnxNode) -> onnx.FunctionProto:
     value = onnx.numpy_helper.from_array(np.ascontiguousarray(weights))
     y = b.op("MatMul", [b.given(0), b.op("Constant", [], value=value)])
     return b.proto(b.op("Add", [y, b.given(5)]) if n.has(5) else y)
+
+
+@body(MICROSOFT, "MatMulBnb4")
+def _matmul_codes(n: OnnxNode) -> onnx.FunctionProto:
+    """Blocks go through all of [N, K], rows or not; of a byte the higher bits are the first."""
+    b, codes, largest = Body(n), n.const_input(1, "B"), n.const_input(2, "absmax")
+    assert codes is not None
+    assert largest is not None
+    if not n.integer("transB", 1):
+        raise Unsupported("transB=0, as in training")
+    rows, depth, size = (n.integer(name) for name in ("N", "K", "block_size"))
+    if min(rows, depth, size) < 1:
+        raise ValueError(f"N, K and block_size have to be positive, and are {rows, depth, size}")
+    kind, count = n.integer("quant_type"), rows * depth
+    if kind not in _BNB4:
+        raise Unsupported(f"quant_type={kind}")
+    if codes.dtype != np.uint8 or codes.size != -(-count // 2) or largest.size != -(-count // size):
+        raise ValueError(
+            f"B has {codes.size} bytes and absmax {largest.size} numbers for {rows} x {depth} "
+            f"numbers in blocks of {size}"
+        )
+    q = np.stack([codes.ravel() >> 4, codes.ravel() & 15], -1).ravel()[:count]
+    scales = np.repeat(largest.ravel().astype(np.float32), size)[:count]
+    real = (np.array(_BNB4[kind], np.float32)[q] * scales).reshape(rows, depth)
+    weights = np.ascontiguousarray(real.T.astype(largest.dtype))
+    return b.proto(b.op("MatMul", [b.given(0), array(b, weights)]))
 
 
 def unpacked(data: np.ndarray, bits: int) -> np.ndarray:

@@ -48,7 +48,7 @@ BODIES: dict[str, Table[BodyFn]] = {
     ),
     MICROSOFT: Table(
         {
-            "blocks": "GatherBlockQuantized MatMulNBits",
+            "blocks": "GatherBlockQuantized MatMulBnb4 MatMulNBits",
             "expanded_matrices": "CDist Inverse",
             "experts": "MoE QMoE",
             "fused": (

@@ -176,6 +176,17 @@ _OPERATORS: dict[str, tuple[str, dict[str, int]]] = {
             "scale": _FLOAT,
         },
     ),
+    "MatMulBnb4": (
+        "A B absmax",
+        {
+            "K!": _INT,
+            "N!": _INT,
+            "block_size!": _INT,
+            "quant_type!": _INT,
+            "training_mode": _INT,
+            "transB": _INT,
+        },
+    ),
     "MatMulIntegerToFloat": ("A B a_scale b_scale a_zero_point? b_zero_point? bias?", {}),
     "MatMulNBits": (
         "A B scales zero_points? g_idx? bias?",
