@@ -398,6 +398,40 @@ def test_places_that_a_mask_chooses_are_written(kind: str) -> None:
     check_whole(nodes, several(3, 5), ["y"], constants)
 
 
+@pytest.mark.parametrize("value", ["number", "row"])
+def test_rows_that_a_mask_chooses_are_written(value: str) -> None:
+    """As torch.export writes ``y[x > 0] = 7`` and ``y[x > 0] = row``, where a place of the mask is
+    a row of `y`: the mask goes over each of its elements, and the number of rows is a size beside
+    another one."""
+    nodes = [
+        node("Greater", ["x", "zero"], ["mask"]),
+        node("Unsqueeze", ["mask", "all"], ["column"]),
+        node("Expand", ["column", "shape"], ["each"]),
+        node("NonZero", ["each"], ["places"]),
+        node("Transpose", ["places"], ["at"]),
+        *COUNTED,
+        node("Concat", ["n", "width"], ["size"], axis=0),
+        node("Expand", [value, "size"], ["rows"]),
+        node("Reshape", ["rows", "all"], ["new"]),
+        node("ScatterND", ["table", "at", "new"], ["y"]),
+    ]
+    constants = {
+        **ZERO, "all": np.array([-1]), "shape": np.array([3, 5, 4]), "width": np.array([4]),
+        "table": random(6, 3, 5, 4), "number": np.float32(7), "row": random(5, 4),
+    }  # fmt: skip
+    check_whole(nodes, several(3, 5), ["y"], constants)
+
+
+def test_a_count_beside_other_numbers_is_data() -> None:
+    nodes = [
+        node("Greater", ["x", "zero"], ["mask"]),
+        *COUNTED,
+        node("Concat", ["n", "width", "n"], ["y"], axis=0),
+    ]
+    constants = {**ZERO, "all": np.array([-1]), "width": np.array([4])}
+    check_whole(nodes, several(3, 5), ["y"], constants)
+
+
 def test_masks_that_differ_are_two_numbers_of_rows() -> None:
     nodes = [*AT, *AGAIN, *DOUBLED, node("ScatterND", ["x", "at 2", "twice"], ["y"])]
     constants = {**ZERO, "same": np.float32(1), "first": np.array([0]), "number": np.float32(7)}

@@ -46,6 +46,7 @@ _KEEP_CODES = {"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsque
 
 #: What makes a shape of such inputs.
 _SIZED = {
+    "Concat": slice(None),
     "ConstantOfShape": slice(1),
     "Expand": slice(1, 2),
     "Range": slice(3),
@@ -328,7 +329,9 @@ class GraphLowering(Scope):
             check(spec, node)
             node.attrs = spec.defaults | node.attrs
         counted = _SIZED.get(node.op) if node.domain == "" else None
-        if counted and any(v is not None and not v.is_const for v in node.inputs[counted]):
+        if counted and any(
+            v is not None and not v.is_const and v.dtype.kind in "iu" for v in node.inputs[counted]
+        ):
             from . import sizes
 
             sizes.of_counts(self, node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 
 import numpy as np
@@ -39,6 +40,11 @@ class Numbering:
         """The number of what has the same elements, in whatever order and shape."""
         self.of(edge)
         return self._numbered(self._source(edge, _MOVING))
+
+    def repeated(self, edge: Edge) -> Edge:
+        """What a tensor has the elements of, each of them as often as the others."""
+        self.of(edge)
+        return self._source(edge, _MOVING | {"Tile"}) if math.prod(edge.shape) else edge
 
     def counted(self, edge: Edge) -> Edge | None:
         """The booleans of which a tensor of one element counts those that are true."""

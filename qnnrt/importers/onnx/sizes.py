@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..graph import Edge
+from .common import concat
 from .fold import fold
 from .infer import infer
 from .nodes import OnnxNode, Unsupported, axis_of
@@ -64,7 +65,7 @@ def itself(g: Scope, v: Value) -> Value:
         constant(flat[i : i + 1].astype(np.int64)) if number is None else number
         for i, number in enumerate(v.sizes)
     ]
-    whole = parts[0] if len(parts) == 1 else g.emitted("Concat", parts, axis=0)
+    whole = parts[0] if len(parts) == 1 else concat(g, parts, 0)  # a node would be a size again
     if v.dtype != whole.dtype:
         whole = g.emitted("CastLike", [whole, constant(np.zeros(1, v.dtype))])
     return g.b.reshape(whole, v.shape)
@@ -209,13 +210,15 @@ def once(g: Scope, key: tuple[object, ...], make: Callable[[], Value]) -> Value:
 
 def count_of(g: Scope, edge: Edge) -> Number:
     """How many elements of a tensor are not 0."""
+    source = g.numbering.repeated(edge)
 
     def make() -> Value:
-        x = Value(edge.shape, edge.dtype, edge, identity(len(edge.shape)))
+        x = Value(source.shape, source.dtype, source, identity(len(source.shape)))
         ones = g.emitted("Cast", [g.emitted("Cast", [x], to=9)], to=7)
         return g.b.reshape(g.emitted("ReduceSum", [ones], keepdims=0), (1,))
 
-    return once(g, ("count", g.numbering.elements(edge)), make)
+    number = once(g, ("count", g.numbering.elements(source)), make)
+    return times(g, number, math.prod(edge.shape) // max(math.prod(source.shape), 1))
 
 
 def _counted(g: Scope, v: Value) -> Value:
@@ -232,6 +235,11 @@ def _counted(g: Scope, v: Value) -> Value:
 
 def of_counts(g: Scope, n: OnnxNode) -> None:
     """Replaces what would be a shape that nobody knows by the size that it is."""
+    if n.op == "Concat":  # one of a shape's sizes, beside others
+        values = [v if v is None or v.rank != 1 else _counted(g, v) for v in n.inputs]
+        if all(v is not None and v.is_const for v in values):
+            n.inputs = values
+        return
     for i in SIZED[n.op][0]:
         v = n.optional(i)
         if v is not None and (found := _counted(g, v)) is not v:
