@@ -146,6 +146,28 @@ def test_a_triangle_beyond_the_matrix_is_all_or_nothing(k: int) -> None:
         np.testing.assert_array_equal(session.run({"x": x})["y"], np.triu(x, max(min(k, 9), -9)))
 
 
+@pytest.mark.parametrize("upper", [0, 1])
+@pytest.mark.parametrize("shape", [(3, 4), (2, 5, 3)])
+def test_a_triangle_that_the_data_decide(upper: int, shape: tuple[int, ...]) -> None:
+    info = helper.make_tensor_value_info
+    proto = helper.make_model(
+        helper.make_graph(
+            [node("Trilu", ["x", "k"], ["y"], upper=upper)],
+            "g",
+            [info("x", TensorProto.FLOAT, shape), info("k", TensorProto.INT64, ())],
+            [info("y", TensorProto.FLOAT, shape)],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+    )
+    x = random(1, *shape)
+    with qnnrt.Session(importer.load(proto), backend="cpu") as session:
+        for k in (-(2**40), -3, -1, 0, 2, 9):
+            found = session.run({"x": x, "k": np.array(k)})["y"]
+            np.testing.assert_array_equal(
+                found, (np.triu if upper else np.tril)(x, max(min(k, 9), -9))
+            )
+
+
 def test_scales_of_channels_that_the_graph_computes() -> None:
     nodes = [node("Abs", ["s"], ["scale"]), node("QuantizeLinear", ["x", "scale"], ["q"], axis=1)]
     nodes.append(node("DequantizeLinear", ["q", "scale"], ["y"], axis=1))

@@ -83,6 +83,7 @@ DIRECT: Table[Direct] = Table({"blocks": "MatMulNBits"})
 OTHERWISE: Table[BodyFn] = Table(
     {
         "expanded": "BatchNormalization",
+        "expanded_matrices": "Trilu",
         "expanded_norms": "LayerNormalization",
         "expanded_ragged": "GRU LSTM RNN ReverseSequence",
         "expanded_sampling": "GridSample",

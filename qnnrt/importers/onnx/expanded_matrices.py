@@ -1,4 +1,4 @@
-"""Determinants, inverses and distances of ONNX and ONNX Runtime, written as other operators."""
+"""Determinants, inverses, distances and triangles of matrices, written as other operators."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import numpy as np
 import onnx
 
-from .bodies import MICROSOFT, Body, body
+from .bodies import MICROSOFT, AsDefined, Body, body, otherwise
 from .expanded import OPSET, array, ints, reshaped
 from .nodes import OnnxNode, Unsupported
 
@@ -104,3 +104,16 @@ def _distances(n: OnnxNode) -> onnx.FunctionProto:
     apart = b.op("Sub", [one, other])
     y = b.op("ReduceSum", [b.op("Mul", [apart, apart]), ints(b, [2])], keepdims=0)
     return b.proto(b.op("Sqrt", [y]) if metric == "euclidean" else y, opset=OPSET)
+
+
+@otherwise("Trilu")
+def _triangle(n: OnnxNode) -> onnx.FunctionProto:
+    """With a diagonal that the data decide."""
+    if not n.has(1) or n.input(1).is_const:
+        raise AsDefined
+    b, (rows, columns) = Body(n), n.input(0).shape[-2:]
+    places = [array(b, np.arange(columns)), array(b, np.arange(rows)[:, None])]
+    kept = "GreaterOrEqual" if n.integer("upper", 1) else "LessOrEqual"
+    inside = b.op(kept, [b.op("Sub", places), reshaped(b, b.given(1), [])])
+    zero = array(b, np.zeros((), n.input(0).dtype))
+    return b.proto(b.op("Where", [inside, b.given(0), zero]), opset=OPSET)
