@@ -134,6 +134,8 @@ def _changed(change: str) -> onnx.ModelProto:
         conv.input[0] = "nowhere"
     elif change == "a name given twice":
         graph.node[1].output[0] = conv.output[0]
+    elif change == "an input listed twice":
+        graph.input.append(graph.input[0])
     elif change == "nodes that wait for each other":
         conv.input[0] = graph.node[1].output[0]
     elif change == "an operator that does not exist":
@@ -179,6 +181,7 @@ def _changed(change: str) -> onnx.ModelProto:
         ("weights of another type", "Conv"),
         ("a name that nobody gives", "'nowhere'"),
         ("a name given twice", "has a value already"),
+        ("an input listed twice", "lists the input 'x' twice"),
         ("nodes that wait for each other", "reads"),
         ("an operator that does not exist", "Convv"),
         ("no operator at all", "no op type"),

@@ -154,7 +154,12 @@ def _check_opset(
 
 def _check_names(graph: onnx.GraphProto, nodes: list[Written], where: str) -> None:
     """Single assignment, in order: what everything after this relies on."""
-    known = {i.name for i in graph.initializer} | {i.name for i in graph.input}
+    inputs: set[str] = set()
+    for given in graph.input:
+        if given.name in inputs:
+            raise ModelError(f"{where} lists the input {shortened(repr(given.name))} twice")
+        inputs.add(given.name)
+    known = {i.name for i in graph.initializer} | inputs
     known |= {s.values.name for s in graph.sparse_initializer}
     _check_each((*known, *(o.name for o in graph.output)), where)
     for index, node in enumerate(nodes):
