@@ -28,7 +28,7 @@ CONSTANTS = {
     "ahead": np.array([1]), "once": np.array([1, 3]), "depth": np.array(8),
     "values": np.array([-1, 2], np.float32), "slope": random(2, 8), "w": random(3, 8, 5),
     "left": random(4, 2, 5, 8), "stack": random(5, 2, 8, 3), "table": random(6, 9, 8),
-    "vector": random(7, 8), "whole": np.array(3),
+    "vector": random(7, 8), "whole": np.array(3), "above": np.array([2, 1, 8]),
 }  # fmt: skip
 
 #: The nodes from y to z, and the axis of the rows of z; None: it has none.
@@ -64,6 +64,8 @@ CASES: dict[str, tuple[list[onnx.NodeProto], int | None]] = {
          node("OneHot", ["i", "depth", "values"], ["z"], axis=0)], 1,
     ),
     "Tile": ([node("Tile", ["y", "once"], ["z"])], 0),
+    "Expand": ([node("Expand", ["y", "ahead"], ["z"])], 0),
+    "Expand to more": ([node("Expand", ["y", "above"], ["z"])], 1),
     "a triangle of each": (
         [node("Unsqueeze", ["y", "ahead"], ["u"]), node("Mul", ["u", "u"], ["m"]),
          node("Trilu", ["m"], ["z"], upper=0)], 0,
@@ -150,8 +152,12 @@ def test_places_in_rows_that_do_not_count_are_not_looked_for(op: str, kernels: s
             assert np.array_equal(found["z"][: found["z.count"][0]], wanted)
 
 
+REPEATED = {"more": np.array([2, 1]), "nine": np.array([9, 8])}
+
+
 @pytest.mark.parametrize("nodes", [
     [node("Tile", ["y", "more"], ["z"])],
+    [node("Expand", ["y", "nine"], ["z"])],
     [node("Hardmax", ["y"], ["z"], axis=0)],
     [node("Trilu", ["y"], ["z"])],
     [node("ArgMax", ["y"], ["i"], axis=0), node("GatherElements", ["y", "i"], ["z"], axis=0)],
@@ -160,6 +166,6 @@ def test_places_in_rows_that_do_not_count_are_not_looked_for(op: str, kernels: s
     [node("Einsum", ["y", "table"], ["z"], equation="nk,nk->n")],
 ])  # fmt: skip
 def test_what_mixes_rows_is_refused(nodes: list[onnx.NodeProto]) -> None:
-    proto = make([*CHOSEN, *nodes], {"x": (9, 8)}, ["z"], CONSTANTS | {"more": np.array([2, 1])})
+    proto = make([*CHOSEN, *nodes], {"x": (9, 8)}, ["z"], CONSTANTS | REPEATED)
     with pytest.raises(UnsupportedOpError, match=r"rows|places"):
         importer.load(proto)

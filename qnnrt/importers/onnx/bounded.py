@@ -282,6 +282,16 @@ def _one_hot(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     return rows.axis + (axis_of(n.integer("axis", -1), y.rank) <= rows.axis)
 
 
+@follows("Expand")
+def _expand(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
+    """Where the shape says nothing of the rows: 1 leaves them."""
+    x, sizes = rows.only(), n.input(1).const
+    at = len(sizes) - (x.rank - rows.axis)
+    if at >= 0 and sizes[at] != 1:
+        raise Unsupported(f"rows of which the data decide how many count, made {sizes[at]}")
+    return rows.axis + y.rank - x.rank
+
+
 @follows("Tile", "Trilu")
 def _matrices(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     repeated = n.op == "Tile" and y.shape[rows.axis] != rows.only().shape[rows.axis]
