@@ -29,6 +29,9 @@ CONSTANTS = {
     "values": np.array([-1, 2], np.float32), "slope": random(2, 8), "w": random(3, 8, 5),
     "left": random(4, 2, 5, 8), "stack": random(5, 2, 8, 3), "table": random(6, 9, 8),
     "vector": random(7, 8), "whole": np.array(3), "above": np.array([2, 1, 8]),
+    "far": np.array([2**62]), "rows": np.array([0]), "back": np.array([-2]),
+    "three": np.array([3]), "positive": np.abs(random(9, 8)) + 1,
+    "bytes": np.arange(40, dtype=np.uint8).reshape(8, 5),
 }  # fmt: skip
 
 #: The nodes from y to z, and the axis of the rows of z; None: it has none.
@@ -64,6 +67,20 @@ CASES: dict[str, tuple[list[onnx.NodeProto], int | None]] = {
          node("OneHot", ["i", "depth", "values"], ["z"], axis=0)], 1,
     ),
     "Tile": ([node("Tile", ["y", "once"], ["z"])], 0),
+    "from the second on": ([node("Slice", ["y", "ahead", "far", "rows"], ["z"])], 0),
+    "from the third on, each other": (
+        [node("Slice", ["y", "two", "far", "rows", "two"], ["z"])], 0,
+    ),
+    "from beyond": ([node("Slice", ["y", "far", "far", "rows"], ["z"])], 0),
+    "but the last two": ([node("Slice", ["y", "rows", "back", "rows"], ["z"])], 0),
+    "the second and the third": ([node("Slice", ["y", "ahead", "three", "rows"], ["z"])], 0),
+    "normalized": (
+        [node("BatchNormalization", ["y", "vector", "vector", "vector", "positive"], ["z"])], 0,
+    ),
+    "integers": (
+        [node("DynamicQuantizeLinear", ["y"], ["q", "s", "o"]),
+         node("MatMulInteger", ["q", "bytes", "o"], ["z"])], 0,
+    ),
     "Expand": ([node("Expand", ["y", "ahead"], ["z"])], 0),
     "Expand to more": ([node("Expand", ["y", "above"], ["z"])], 1),
     "a triangle of each": (
@@ -115,6 +132,17 @@ def test_rows_apart_are_what_they_are_alone(case: str) -> None:
             np.testing.assert_allclose(z, wanted, rtol=1e-4, atol=1e-5)
 
 
+def test_the_last_row_has_no_dimension_of_rows() -> None:
+    """As torch exports ``x[mask][-1]``: the place is a number without dimensions."""
+    proto = proto_of([node("Gather", ["y", "last"], ["z"])])
+    with qnnrt.Session(importer.load(proto)) as session:
+        for x in feeds():
+            rows = x[x.max(1) > CONSTANTS["limit"]]
+            found = session.run({"x": x})["z"]
+            assert found.shape == (8,)
+            assert not len(rows) or np.array_equal(found, rows[-1])
+
+
 def test_rows_by_a_vector() -> None:
     """ONNX Runtime fails where there is no row."""
     with qnnrt.Session(importer.load(proto_of([node("MatMul", ["y", "vector"], ["z"])]))) as s:
@@ -158,6 +186,8 @@ REPEATED = {"more": np.array([2, 1]), "nine": np.array([9, 8])}
 @pytest.mark.parametrize("nodes", [
     [node("Tile", ["y", "more"], ["z"])],
     [node("Expand", ["y", "nine"], ["z"])],
+    [node("Slice", ["y", "back", "far", "rows"], ["z"])],
+    [node("Slice", ["y", "rows", "far", "rows", "back"], ["z"])],
     [node("Hardmax", ["y"], ["z"], axis=0)],
     [node("Trilu", ["y"], ["z"])],
     [node("ArgMax", ["y"], ["i"], axis=0), node("GatherElements", ["y", "i"], ["z"], axis=0)],

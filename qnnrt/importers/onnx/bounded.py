@@ -15,7 +15,7 @@ from dataclasses import replace
 from .einsum import equation
 from .nodes import OnnxNode, Unsupported, axis_of
 from .scope import Results, Scope
-from .sizes import fewer, parts, times
+from .sizes import fewer, from_there, parts, times
 from .values import Thing, Value, blocks
 
 #: ONNX op type -> the axis of the rows in its results.
@@ -160,7 +160,7 @@ def _beside(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
 
 @follows("Slice")
 def _slice(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
-    """Of rows, the first few: as many as there are, and no more."""
+    """Of rows, those from one on, in steps, as far as there are any: what counts is in front."""
     x = rows.only()
     starts, ends = (n.axes(name, i) or [] for name, i in (("starts", 1), ("ends", 2)))
     axes = n.axes("axes", 3) or list(range(len(starts)))
@@ -168,12 +168,15 @@ def _slice(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if axis_of(axis, x.rank) != rows.axis:
             continue
-        if start != 0 or step != 1 or end < 0:
+        if start < 0 or step < 1:
             raise Unsupported("a slice of rows of which the data decide how many count")
-        most, whole = y.shape[rows.axis], rows.count
+        whole, room = rows.count, x.shape[rows.axis]
         assert whole is not None
-        if most < x.shape[rows.axis]:
-            rows.count = fewer(g, whole, most)
+        if end < 0:
+            whole = from_there(g, whole, min(-end, room))
+        elif end < room:
+            whole = fewer(g, whole, end)
+        rows.count = from_there(g, whole, min(start, room), step)
     return rows.axis
 
 
@@ -185,7 +188,7 @@ def _product(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     return rows.axis
 
 
-@follows("MatMul")
+@follows("MatMul", "MatMulInteger")
 def _products(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     """The rows are those of the left one, columns of the right one, or products side by side."""
     axes = {index: v.axis - v.rank for index, v in rows.inputs.items()}
@@ -216,7 +219,8 @@ def _einsum(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
          "DepthToSpace", "SpaceToDepth")  # fmt: skip
 def _images(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     """One after the other."""
-    if rows.only().rank < 3 or rows.axis != 0 or y.shape[0] != rows.only().shape[0]:
+    least = 2 if n.op == "BatchNormalization" else 3
+    if rows.only().rank < least or rows.axis != 0 or y.shape[0] != rows.only().shape[0]:
         raise Unsupported("images of which the data decide how large they are")
     return 0
 

@@ -264,7 +264,7 @@ def _from_front(g: Scope, index: Value, count: Number) -> Value:
     last = g.emitted("CastLike", [count, zero])
     back = g.emitted("Add", [_whole(index), last])
     found = g.emitted("Where", [g.emitted("Less", [_whole(index), zero]), back, _whole(index)])
-    return found
+    return g.b.reshape(found, index.shape)  # one place has no dimensions, the number has one
 
 
 def _columns_from_front(g: Scope, index: Value, x: Value) -> Value:

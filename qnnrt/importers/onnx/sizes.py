@@ -271,6 +271,19 @@ def fewer(g: Scope, count: Number, most: Number | int) -> Number:
 # ---- where they decide a shape -------------------------------------------------------------------
 
 
+def from_there(g: Scope, count: Number, start: int, step: int = 1) -> Number:
+    """How many there are from the place `start` on, in steps."""
+    if start == 0 and step == 1:
+        return count
+
+    def make() -> Value:
+        left = g.emitted("Sub", [count, constant(np.array([start - step + 1]))])
+        return g.emitted("Div", [g.emitted("Max", [left, zero]), constant(np.array([step]))])
+
+    zero = constant(np.array([0]))
+    return once(g, ("from there", count, start, step), make)
+
+
 def _one(v: Value) -> tuple[int, Number] | None:
     """The only one of a list of sizes that the data decide."""
     assert v.sizes is not None
