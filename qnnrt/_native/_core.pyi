@@ -625,7 +625,15 @@ class Together:
 
 @disjoint_base
 class PrefixBinder:
-    def __init__(self, memory: Any, together: Together, parts: Parts) -> None: ...
+    def __init__(
+        self,
+        memory: Any,
+        together: Together,
+        parts: Parts,
+        owner: Any,
+        bound: dict[Any, Slots],
+        key: Any,
+    ) -> None: ...
     def receive(self, message: bytes) -> tuple[Prefix, Slots]: ...
 
 @disjoint_base

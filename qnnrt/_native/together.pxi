@@ -73,21 +73,26 @@ cdef class PrefixBinder:
     call. What that touches is fetched while the kernel opens and maps the memory: behind a run that
     reads a model nothing of it is in the caches."""
 
-    cdef object _guard
+    cdef object _guard, _owner, _key
+    cdef dict _bound
     cdef Registrar _registrar
     cdef Runner _runner
     cdef Together _together
     cdef Parts _parts
 
-    def __init__(self, memory, Together together not None, Parts parts not None):
+    def __init__(self, memory, Together together not None, Parts parts not None, owner,
+                 dict bound not None, key):
         """
         Args:
             memory: the session's.
             together, parts: how it binds its states in a buffer with one text.
+            owner: the ``Guard`` of who receives, held meanwhile.
+            bound, key: where the ``Slots`` that are bound are noted.
         """
         self._guard, self._runner = memory.guard, memory._runner
         self._registrar = Registrar(memory._context, memory._counters)
         self._together, self._parts = together, parts
+        self._owner, self._bound, self._key = owner, bound, key
         qnnrt_ipc_keep_sender(1)
 
     def __dealloc__(self):
@@ -101,13 +106,22 @@ cdef class PrefixBinder:
             HandoffError: as ``Prefix.from_bytes``.
             MemError: the backend refuses the memory.
         """
-        self._runner._prefetch(self._together._places)
-        self._parts._prefetch()
-        cdef Prefix prefix = receive_prefix(message)
+        cdef Prefix prefix
+        cdef Slots slots
+        with self._owner.lock:
+            self._runner._prefetch(self._together._places)
+            self._parts._prefetch()
+            prefix = receive_prefix(message)
+            slots = self._bind(prefix)
+        return prefix, slots
+
+    cdef Slots _bind(self, Prefix prefix):
         cdef Slots slots = Slots.__new__(Slots)
         slots.buffer, slots.rows, slots.first = prefix.cache, prefix.rows, prefix.row
         slots.count = 1
         if slots.rows == 1 and <uint64_t>slots.buffer._nbytes == self._parts._nbytes:
             slots.kept = self._together._bind(
                 self._guard, self._runner, self._registrar, slots.buffer, self._parts)
-        return prefix, slots
+            if slots.kept is not None:
+                self._bound[self._key] = slots
+        return slots

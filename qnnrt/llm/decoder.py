@@ -195,18 +195,18 @@ class Decoder:
     def _receive(self, message: bytes) -> tuple[_core.Prefix, Slots]:
         """The text of a message, and its caches: bound to the graph of single tokens, if they are
         kept. Raises HandoffError: the message is none, or its memory is gone."""
+        binder = self._binder
+        if binder is not None:
+            return binder.receive(message)
         key = 1, 1, 1
         with self._guard.lock:
-            if self._binder is None:
-                session, parts = self._session(1, 1), self._parts.get((1, 0, 1))
-                self._binder = None if parts is None else session._prefix_binder(parts)
+            session, parts = self._session(1, 1), self._parts.get((1, 0, 1))
+            if parts is not None:
+                self._binder = session._prefix_binder(parts, self._guard, self._bound, key)
             if self._binder is None:  # nothing was bound yet by which it could be
                 prefix = _core.Prefix.from_bytes(message)
                 return prefix, Slots(prefix.cache, prefix.rows, prefix.row)
-            prefix, slots = self._binder.receive(message)
-            if slots.kept is not None:
-                self._bound[key] = slots
-            return prefix, slots
+            return self._binder.receive(message)
 
     def _release_others(self, slots: Slots) -> None:
         """A context has one registration at a place: what begins there with other shapes goes."""

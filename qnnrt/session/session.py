@@ -16,6 +16,7 @@ from ..model import ContextBinary, DynamicModel, Model, ModelLibrary
 from ..qnn.backend import Backend
 from ..qnn.memhandle import PartHandles, Parts
 from ..qnn.profile import Profile, ProfileEvent, Signal
+from ..support.guard import Guard
 from .async_runs import AsyncRuns
 from .binding import BoundTensor
 from .feeds import Feeds
@@ -283,12 +284,17 @@ class Session(SessionBase):
         group = None if together is None else together.bind(memory, buffer, parts)
         return memory.bind_states(self.state, buffer, parts) if group is None else group
 
-    def _prefix_binder(self, parts: Parts) -> _core.PrefixBinder | None:
-        """What receives texts and does ``_bind_state_parts`` with each; None: before that was done
-        once, or where states are not bound in one call."""
+    def _prefix_binder(
+        self, parts: Parts, owner: Guard, bound: dict[Any, _core.Slots], key: Any
+    ) -> _core.PrefixBinder | None:
+        """What receives texts and does ``_bind_state_parts`` with each, noted in ``bound`` under
+        ``owner``'s lock; None: before that was done once, or where states are not bound in one
+        call."""
         memory = self._memory
         together = memory.together
-        return None if together is None else _core.PrefixBinder(memory, together, parts)
+        if together is None:
+            return None
+        return _core.PrefixBinder(memory, together, parts, owner, bound, key)
 
     def save_state(self) -> dict[str, np.ndarray]:
         """The values of ``state``, as arrays of the caller's own."""
