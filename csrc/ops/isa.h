@@ -52,6 +52,16 @@ inline Isa CpuIsa() {
 #endif
 }
 
+// For what two makers' processors with the same instructions do at other speeds.
+inline bool CpuIsIntel() {
+#if defined(__x86_64__)
+  static const bool intel = (__builtin_cpu_init(), __builtin_cpu_is("intel") != 0);
+  return intel;
+#else
+  return false;
+#endif
+}
+
 // Whether the processor rounds to BFLOAT_16 (AVX512-BF16), with no set of instructions asked for.
 // Runs ask, and a virtual machine's host answers CPUID, which takes some 20 microseconds: once.
 inline bool CpuRoundsBrains() {

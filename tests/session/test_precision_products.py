@@ -18,7 +18,7 @@ from qnnrt.model import Model, Node
 from support import reference
 from support.one_node import pairs, u32
 from support.outside import PATHS, printed
-from support.processor import HAS_TILES
+from support.processor import HAS_BRAINS, HAS_TILES
 
 #: Behind a convolution: nothing, clamps and what is none.
 BEHIND: dict[str, dict[str, Any]] = {
@@ -171,7 +171,8 @@ def worst_narrow(precision: str) -> dict[str, float]:
         with qnnrt.Session(model, threads=1 + i % 2, precision=precision, options=options) as s:
             got = -s.run({"x": x})["y"].astype(np.float64)
             packed = s.stats.private_weight_bytes
-        depth, columns = (32, 64) if HAS_TILES else (2, 32)  # of a block of weights
+        depth = 32 if HAS_TILES else 2  # of a block of weights
+        columns = 64 if HAS_TILES or (HAS_BRAINS and precision == "bfloat16") else 32
         size = -(-k // depth) * depth * -(-n // columns) * columns * 2  # in whole blocks
         assert packed < size + 8192, (m, k, n, packed)
         room = np.abs(wanted) * 2.0**-bits + 3e-5

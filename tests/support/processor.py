@@ -15,3 +15,5 @@ def processor_has(flag: str) -> bool:
 FORCED = "QNNRT_ISA" in os.environ
 #: Matrix tiles, which kernels use unless that is so.
 HAS_TILES = processor_has("amx_bf16") and not FORCED
+#: Vectors that multiply BFLOAT_16.
+HAS_BRAINS = processor_has("avx512_bf16") and not FORCED

@@ -4,6 +4,7 @@
 
 #include "ops/conv/conv.h"
 #include "ops/gemm.h"
+#include "ops/isa.h"
 #include "ops/matmul/matmul.h"
 #include "ops/tiles.h"
 
@@ -16,8 +17,8 @@ constexpr int64_t kGatherFloats = 1024;  // the longest row that is gathered, ti
 
 // Products for an output at most, and outputs for a pixel at least, that take little longer than
 // with oneDNN on one thread; on two they take down to half, since there threads share a pixel's
-// outputs. Measured where there are matrix tiles: on Zen 5 oneDNN takes 0.55 to 0.75 of the time,
-// on two threads, too.
+// outputs. So it is on Intel's processors with AVX-512: on AMD's Zen 5 oneDNN takes 0.55 to 0.75 of
+// the time, on two threads, too.
 constexpr int64_t kMostTerms = 27, kLeastColumns = 64;
 
 struct Pixel {
@@ -315,8 +316,9 @@ bool TakesFewChannels(const Node& node, const ConvGeometry& g) {
   for (const Tensor* t : {node.inputs[0], node.inputs[1], node.outputs[0]}) {
     if (t->dtype != QNN_DATATYPE_FLOAT_32) return false;
   }
-  return HasTiles() && HasFewChannels(g) && g.group == 1 && g.dilation[2] == 1 &&
-         node.inputs[1]->is_static() && g.taps() * g.cin <= kMostTerms && g.cout >= kLeastColumns;
+  return CpuIsa() == Isa::kAvx512 && CpuIsIntel() && HasFewChannels(g) && g.group == 1 &&
+         g.dilation[2] == 1 && node.inputs[1]->is_static() && g.taps() * g.cin <= kMostTerms &&
+         g.cout >= kLeastColumns;
 }
 
 // As of a product's rows (onednn/matmul.cc). Of smaller weights, which caches keep, a thread's own

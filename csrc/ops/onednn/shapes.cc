@@ -70,11 +70,16 @@ bool MeetImage(int64_t image, int64_t windows, int64_t window, int64_t stride, i
   return meets(windows - 1);
 }
 
-// To the first implementation that does not use AMX.
-dnnl_status_t LeaveTiles(dnnl_primitive_desc_t desc) {
+// To the first implementation of a convolution that computes the shape right.
+dnnl_status_t LeaveWrongOnes(const ConvShape& shape, dnnl_primitive_desc_t desc) {
   const Api& api = TheApi();
   for (;;) {
-    if (std::strstr(ImplementationName(desc), "amx") == nullptr) return dnnl_success;
+    const char* name = ImplementationName(desc);
+    const bool tiles = std::strstr(name, "amx") != nullptr;
+    // It multiplies what is behind the last channel, the next pixel's first, by a weight of 0:
+    // beside infinity that is no number.
+    const bool pairs = std::strstr(name, "brg") != nullptr && std::strstr(name, "bf16") != nullptr;
+    if (!(shape.off_tiles && tiles) && !(shape.half_pair && pairs)) return dnnl_success;
     if (api.primitive_desc_next_impl(desc) != dnnl_success) return dnnl_unimplemented;
   }
 }
@@ -157,6 +162,7 @@ std::optional<ConvShape> ReadConvShape(const Node& node, bool transposed) {
   const bool ends_within =
       in.dtype == QNN_DATATYPE_BFLOAT_16 && depth > kTile && depth % kTile != 0;
   c.off_tiles = (integers || ends_within) && !transposed && WrongOnTiles(window, c.strides);
+  c.half_pair = in.dtype == QNN_DATATYPE_BFLOAT_16 && depth % 2 != 0;
   LayOutWeights(weights, &c);
   const int64_t channels = transposed ? c.cin : c.cout;
   const double taps = static_cast<double>(weights.elements()) / static_cast<double>(channels);
@@ -168,17 +174,13 @@ dnnl_status_t ConvShape::Describe(dnnl_primitive_desc_t* desc, const_dnnl_primit
                                   const MemoryDesc& src, const MemoryDesc& weights_md,
                                   const MemoryDesc& bias, const MemoryDesc& dst) const {
   const Api& api = TheApi();
-  if (transposed) {
-    return api.deconvolution_forward_primitive_desc_create(
-        desc, api.engine, dnnl_forward_inference, dnnl_deconvolution_direct, src.get(),
-        weights_md.get(), bias.get(), dst.get(), strides.data(), gaps.data(), before.data(),
-        after.data(), attr);
-  }
-  const dnnl_status_t status = api.convolution_forward_primitive_desc_create(
-      desc, api.engine, dnnl_forward_inference, dnnl_convolution_direct, src.get(),
-      weights_md.get(), bias.get(), dst.get(), strides.data(), gaps.data(), before.data(),
-      after.data(), attr);
-  return off_tiles && status == dnnl_success ? LeaveTiles(*desc) : status;
+  const auto create = transposed ? api.deconvolution_forward_primitive_desc_create
+                                 : api.convolution_forward_primitive_desc_create;
+  const dnnl_alg_kind_t kind = transposed ? dnnl_deconvolution_direct : dnnl_convolution_direct;
+  const dnnl_status_t status =
+      create(desc, api.engine, dnnl_forward_inference, kind, src.get(), weights_md.get(),
+             bias.get(), dst.get(), strides.data(), gaps.data(), before.data(), after.data(), attr);
+  return status == dnnl_success ? LeaveWrongOnes(*this, *desc) : status;
 }
 
 double MatMulShape::work() const {

@@ -31,6 +31,7 @@ struct ConvShape {
   int64_t groups, cin, cout;
   bool transposed;               // weights [k.., Cin, Cout/g] instead of [k.., Cin/g, Cout]
   bool off_tiles;                // by an implementation without AMX: WrongOnTiles()
+  bool half_pair;                // in BFLOAT_16 of an odd number of channels
   Dims strides, gaps;            // gaps: dilation - 1
   Dims before, after;            // padding
   Dims weights, weight_strides;  // [g, Cout/g, Cin/g, k..], without g where there is one group
