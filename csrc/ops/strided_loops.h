@@ -188,18 +188,17 @@ template <typename T, size_t kRows>
 struct InterleaveBlock {
   static constexpr size_t kWhole = std::max<size_t>(32 / sizeof(T), 8), kShort = 16;
   static QNNRT_INLINE void Run(const char* src, char* dst, const int32_t*, size_t count) {
-    const auto* s = reinterpret_cast<const typename Anywhere<T>::Type*>(src);
     T* d = reinterpret_cast<T*>(dst);
     const size_t columns = count / kRows;
     // Two rows in so short vectors are copied one by one, too.
-    if (kRows == 2 || columns < kShort) return Columns(s, d, 0, columns, columns);
+    if (kRows == 2 || columns < kShort) return Columns(src, d, 0, columns, columns);
     size_t c = columns / kWhole * kWhole;
-    Columns(s, d, 0, c, columns);
-    for (; c + kShort <= columns; c += kShort) Columns(s, d, c, kShort, columns);
-    if (c < columns) Columns(s, d, columns - kShort, kShort, columns);
+    Columns(src, d, 0, c, columns);
+    for (; c + kShort <= columns; c += kShort) Columns(src, d, c, kShort, columns);
+    if (c < columns) Columns(src, d, columns - kShort, kShort, columns);
   }
-  template <typename From>
-  static QNNRT_INLINE void Columns(const From* s, T* d, size_t first, size_t n, size_t columns) {
+  static QNNRT_INLINE void Columns(const char* src, T* d, size_t first, size_t n, size_t columns) {
+    const auto* s = reinterpret_cast<const typename Anywhere<T>::Type*>(src);
     QNNRT_SIMD
     for (size_t c = first; c < first + n; ++c) {
       for (size_t r = 0; r < kRows; ++r) d[c * kRows + r] = s[r * columns + c];

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/isa.h"
+
 namespace qnnrt {
 namespace {
 
