@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "ops/onednn/fixed/window_pixels.h"
 #include "ops/onednn/fixed/word_vectors.h"
 #include "ops/rules.h"
 #include "ops/weights.h"
@@ -371,6 +372,9 @@ class ByteChannels final : public Kernel {
     const uint8_t* const from = static_cast<const uint8_t*>(args.in[0]) + image * w_.in[0] * row;
     const size_t pixels = static_cast<size_t>(w_.out[1]);
     uint8_t* const to = static_cast<uint8_t*>(args.out[0]) + line * pixels * channels_;
+    const WindowPixels under{w_.kernel[0], w_.gap[0], width_,
+                             w_.in[0],     w_.in[1],  static_cast<int64_t>(channels_)};
+    const uint8_t* const zeros = static_cast<const uint8_t*>(zeros_->data());
     const uint8_t* in[kMostTaps];
     Pixels p{in,
              Rows(),
@@ -388,31 +392,9 @@ class ByteChannels final : public Kernel {
     for (size_t done = 0; done < pixels; done += count_) {
       // The last ones are as many as the others: some are computed again.
       const size_t x = std::min(done, pixels - count_);
-      FillIn(from, top, static_cast<int64_t>(x) * w_.stride[1] - w_.before[1], in);
+      under.Find(from, zeros, top, static_cast<int64_t>(x) * w_.stride[1] - w_.before[1], in);
       p.out = to + x * channels_;
       sum_(p);
-    }
-  }
-
-  // The pixels of all rows of the windows, from a column on.
-  void FillIn(const uint8_t* from, int64_t top, int64_t column, const uint8_t** in) const {
-    const uint8_t* const zeros = static_cast<const uint8_t*>(zeros_->data());
-    const int64_t channels = static_cast<int64_t>(channels_);
-    for (int64_t row = 0; row < w_.kernel[0]; ++row, in += width_) {
-      const int64_t y = top + row * w_.gap[0];
-      if (y < 0 || y >= w_.in[0]) {
-        std::fill_n(in, width_, zeros);
-        continue;
-      }
-      const uint8_t* const pixels = from + y * w_.in[1] * channels;
-      if (column >= 0 && column + width_ <= w_.in[1]) {
-        for (int64_t i = 0; i < width_; ++i) in[i] = pixels + (column + i) * channels;
-        continue;
-      }
-      for (int64_t i = 0; i < width_; ++i) {
-        const bool inside = column + i >= 0 && column + i < w_.in[1];
-        in[i] = inside ? pixels + (column + i) * channels : zeros;
-      }
     }
   }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "ops/onednn/fixed/window_pixels.h"
 #include "ops/onednn/fixed/word_vectors.h"
 #include "ops/rules.h"
 #include "ops/weights.h"
@@ -254,6 +255,9 @@ class WordChannels final : public Kernel {
         static_cast<const uint16_t*>(args.in[0]) + image * s_.in_rows * s_.in_row();
     uint16_t* const to =
         static_cast<uint16_t*>(args.out[0]) + line * static_cast<size_t>(s_.out_row());
+    const WindowPixels under{s_.kernel_h, s_.dilation_h, static_cast<int64_t>(width_),
+                             s_.in_rows,  s_.in_width,   s_.cin};
+    const uint16_t* const zeros = static_cast<const uint16_t*>(zeros_->data());
     const uint16_t* in[kMostTaps];
     Pixels p{in,
              Rows(),
@@ -272,31 +276,9 @@ class WordChannels final : public Kernel {
     for (size_t done = 0; done < pixels; done += count_) {
       // The last ones are as many as the others: some are computed again.
       const size_t x = std::min(done, pixels - count_);
-      FillIn(from, top, static_cast<int64_t>(x) * s_.stride_w - s_.left, in);
+      under.Find(from, zeros, top, static_cast<int64_t>(x) * s_.stride_w - s_.left, in);
       p.out = to + x * channels_;
       sum_(p);
-    }
-  }
-
-  // The pixels of all rows of the windows, from a column on.
-  void FillIn(const uint16_t* from, int64_t top, int64_t column, const uint16_t** in) const {
-    const uint16_t* const zeros = static_cast<const uint16_t*>(zeros_->data());
-    const int64_t width = static_cast<int64_t>(width_);
-    for (int64_t row = 0; row < s_.kernel_h; ++row, in += width) {
-      const int64_t y = top + row * s_.dilation_h;
-      if (y < 0 || y >= s_.in_rows) {
-        std::fill_n(in, width, zeros);
-        continue;
-      }
-      const uint16_t* const pixels = from + y * s_.in_row();
-      if (column >= 0 && column + width <= s_.in_width) {
-        for (int64_t i = 0; i < width; ++i) in[i] = pixels + (column + i) * s_.cin;
-        continue;
-      }
-      for (int64_t i = 0; i < width; ++i) {
-        const bool inside = column + i >= 0 && column + i < s_.in_width;
-        in[i] = inside ? pixels + (column + i) * s_.cin : zeros;
-      }
     }
   }
 

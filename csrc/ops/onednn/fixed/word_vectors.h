@@ -1,5 +1,5 @@
-// What loops for 16-bit activations in the vectors of AVX512-VNNI share: whether a processor has
-// them, and the way from 32-bit sums to codes of 16 bits.
+// What loops in the vectors of AVX512-VNNI share: whether a processor has them, and, for 16-bit
+// activations, the way from 32-bit sums to codes.
 #pragma once
 
 #include <cmath>
