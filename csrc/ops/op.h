@@ -61,6 +61,7 @@ struct KernelOptions {
   static constexpr uint64_t kOwnCache = uint64_t{3} << 19;
   // Inputs (bit i) of FLOAT_32 that MakeViaFloat has from BFLOAT_16.
   uint64_t brain_inputs = 0;
+  bool IsBrain(size_t input) const { return input < 64 && ((brain_inputs >> input) & 1) != 0; }
 };
 
 // A null pointer in a Result means "not for me": the next candidate is asked.

@@ -85,9 +85,9 @@ struct Halve {
 
 // By the node and the processor alone, so that a context binary's weights are found again.
 GateWeights::Form GateWeights::FormOf(const KernelOptions& options) const {
-  const auto brains = [&](size_t i) { return i < 64 && ((options.brain_inputs >> i) & 1) != 0; };
-  if (!std::all_of(inputs_.begin(), inputs_.end(), brains)) return kFloats;
-  const bool exact = brains(by_), few = rows_ <= kBrainRows;
+  const auto is_brain = [&](size_t i) { return options.IsBrain(i); };
+  if (!std::all_of(inputs_.begin(), inputs_.end(), is_brain)) return kFloats;
+  const bool exact = options.IsBrain(by_), few = rows_ <= kBrainRows;
   if (n_ % kTileColumns == 0 && HasTileProducts()) {
     if (exact && !few) return kTiles;
     // By vectors both halves take as long as floats.
@@ -101,9 +101,8 @@ Status GateWeights::Prepare(const Node& node, const KernelOptions& options) {
     if (!node.inputs[i]->is_static()) return Status::Ok();
   }
   form_ = FormOf(options);
-  const bool exact = by_ < 64 && ((options.brain_inputs >> by_) & 1) != 0;
-  splits_rows_ = form_ == kBrains && !exact && HasBrainGemm() && rows_ * k_ * n_ >= kHalvesWork &&
-                 k_ * n_ <= kCached;
+  splits_rows_ = form_ == kBrains && !options.IsBrain(by_) && HasBrainGemm() &&
+                 rows_ * k_ * n_ >= kHalvesWork && k_ * n_ <= kCached;
   const auto pack = [&](void* packed) -> Status {
     if (form_ == kFloats && units_ % Simd().columns == 0) {  // the panels of each gate
       float* panels = static_cast<float*>(packed);
