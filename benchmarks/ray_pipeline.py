@@ -145,16 +145,16 @@ class Inference:
 
     def __init__(self, model: str) -> None:
         self.session = qnnrt.Session(model, threads=1)
+        # A bound array stays bound: what is copied or returned needs memory of the session's own.
+        self.x, self.y = self.session.inputs["frame"].array, self.session.outputs["y"].array
         self.copied = 0
         # The decoder's arrays come again and again: they stay mapped.
         self.recent = deque[np.ndarray](maxlen=IN_FLIGHT + 2)
 
     def on(self, frame: np.ndarray, bind: bool) -> np.ndarray:
-        x = self.session.inputs["frame"]
-        if bind:
-            x.bind(frame)
-        else:
-            x.array[...] = frame
+        self.session.inputs["frame"].bind(frame if bind else self.x)
+        if not bind:
+            self.x[...] = frame
             self.copied += frame.nbytes
         self.session.run()
         return self.session.outputs["y"].array
@@ -188,6 +188,7 @@ def frame_actors() -> tuple[Any, Any, Any]:
 
         def send(self, frame: np.ndarray) -> np.ndarray:
             self.copied += frame.nbytes  # by Ray, into its object store
+            self.session.outputs["y"].bind(self.y)
             return self.on(frame, bind=False)
 
         def copies(self) -> int:
