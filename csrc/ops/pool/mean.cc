@@ -11,25 +11,30 @@
 namespace qnnrt {
 namespace {
 
-constexpr size_t kAtOnce = 8;  // pixels that are added before their sum is
+constexpr size_t kLeastPixels = 8;  // in a piece
+
+// Four pixels are added before their sum is. Each is a stream of its own to the processor: with
+// eight a mean takes 1.2 to 1.4 times as long on an EPYC (Zen 5), with one up to 1.3 times.
+template <typename Add, typename T>
+QNNRT_INLINE void AddAll(const T* x, size_t pixels, size_t channels, float* sums) {
+  for (; pixels >= 4; pixels -= 4, x += 4 * channels) Add::template Pixels<4>(x, channels, sums);
+  for (; pixels > 0; --pixels, x += channels) Add::template Pixels<1>(x, channels, sums);
+}
 
 // sums[c] += the channels of so many pixels, which follow each other
 struct AddFloats {
+  template <size_t kPixels>  // one or four
+  static QNNRT_INLINE void Pixels(const float* x, size_t channels, float* sums) {
+    QNNRT_SIMD
+    for (size_t c = 0; c < channels; ++c) {
+      const float* y = x + c;
+      float sum = y[0];
+      if constexpr (kPixels == 4) sum = (sum + y[channels]) + (y[2 * channels] + y[3 * channels]);
+      sums[c] += sum;
+    }
+  }
   static QNNRT_INLINE void Run(const float* x, size_t pixels, size_t channels, float* sums) {
-    size_t p = 0;
-    for (; p + kAtOnce <= pixels; p += kAtOnce, x += kAtOnce * channels) {
-      QNNRT_SIMD
-      for (size_t c = 0; c < channels; ++c) {
-        const float* y = x + c;
-        const float a = y[0] + y[channels], b = y[2 * channels] + y[3 * channels];
-        const float d = y[4 * channels] + y[5 * channels], e = y[6 * channels] + y[7 * channels];
-        sums[c] += (a + b) + (d + e);
-      }
-    }
-    for (; p < pixels; ++p, x += channels) {
-      QNNRT_SIMD
-      for (size_t c = 0; c < channels; ++c) sums[c] += x[c];
-    }
+    AddAll<AddFloats>(x, pixels, channels, sums);
   }
 };
 
@@ -49,51 +54,55 @@ struct AddBrains {
     return word;
   }
 
-  static QNNRT_INLINE void Run(const uint16_t* x, size_t pixels, size_t channels, float* sums) {
+  template <size_t kPixels>  // one or four
+  static QNNRT_INLINE void Pixels(const uint16_t* x, size_t channels, float* sums) {
     const size_t half = channels / 2;
     float* const odd = sums + half;
+    QNNRT_SIMD
+    for (size_t c = 0; c < half; ++c) {
+      const uint16_t* y = x + 2 * c;
+      const uint32_t w0 = Word(y);
+      float low = Low(w0), high = High(w0);
+      if constexpr (kPixels == 4) {
+        const uint32_t w1 = Word(y + channels), w2 = Word(y + 2 * channels);
+        const uint32_t w3 = Word(y + 3 * channels);
+        low = (low + Low(w1)) + (Low(w2) + Low(w3));
+        high = (high + High(w1)) + (High(w2) + High(w3));
+      }
+      sums[c] += low;
+      odd[c] += high;
+    }
+  }
+  static QNNRT_INLINE void Run(const uint16_t* x, size_t pixels, size_t channels, float* sums) {
+    const size_t last = channels - 1;
     if (channels % 2 != 0) {
-      for (size_t p = 0; p < pixels; ++p) sums[2 * half] += Low(x[p * channels + 2 * half]);
+      for (size_t p = 0; p < pixels; ++p) sums[last] += Low(x[p * channels + last]);
     }
-    size_t p = 0;
-    for (; p + kAtOnce <= pixels; p += kAtOnce, x += kAtOnce * channels) {
-      QNNRT_SIMD
-      for (size_t c = 0; c < half; ++c) {
-        const uint16_t* y = x + 2 * c;
-        const uint32_t w0 = Word(y), w1 = Word(y + channels), w2 = Word(y + 2 * channels);
-        const uint32_t w3 = Word(y + 3 * channels), w4 = Word(y + 4 * channels);
-        const uint32_t w5 = Word(y + 5 * channels), w6 = Word(y + 6 * channels);
-        const uint32_t w7 = Word(y + 7 * channels);
-        sums[c] += ((Low(w0) + Low(w1)) + (Low(w2) + Low(w3))) +
-                   ((Low(w4) + Low(w5)) + (Low(w6) + Low(w7)));
-        odd[c] += ((High(w0) + High(w1)) + (High(w2) + High(w3))) +
-                  ((High(w4) + High(w5)) + (High(w6) + High(w7)));
-      }
-    }
-    for (; p < pixels; ++p, x += channels) {
-      QNNRT_SIMD
-      for (size_t c = 0; c < half; ++c) {
-        const uint32_t word = Word(x + 2 * c);
-        sums[c] += Low(word);
-        odd[c] += High(word);
-      }
-    }
+    AddAll<AddBrains>(x, pixels, channels, sums);
   }
 };
 
-QNNRT_INLINE void Means(const AddFloats&, const float* sums, size_t channels, float factor,
-                        float* means) {
-  for (size_t c = 0; c < channels; ++c) means[c] = sums[c] * factor;
-}
-QNNRT_INLINE void Means(const AddBrains&, const float* sums, size_t channels, float factor,
-                        float* means) {
-  const size_t half = channels / 2;
-  for (size_t c = 0; c < half; ++c) {
-    means[2 * c] = sums[c] * factor;
-    means[2 * c + 1] = sums[half + c] * factor;
+// From sums, in the order of the channels; those of floats may be in place.
+template <typename Add>
+struct Means;
+template <>
+struct Means<AddFloats> {
+  static QNNRT_INLINE void Run(const float* sums, size_t channels, float factor, float* means) {
+    QNNRT_SIMD
+    for (size_t c = 0; c < channels; ++c) means[c] = sums[c] * factor;
   }
-  if (channels % 2 != 0) means[2 * half] = sums[2 * half] * factor;
-}
+};
+template <>
+struct Means<AddBrains> {
+  static QNNRT_INLINE void Run(const float* sums, size_t channels, float factor, float* means) {
+    const size_t half = channels / 2;
+    for (size_t c = 0; c < half; ++c) {
+      means[2 * c] = sums[c] * factor;
+      means[2 * c + 1] = sums[half + c] * factor;
+    }
+    if (channels % 2 != 0) means[2 * half] = sums[2 * half] * factor;
+  }
+};
 
 // Pieces of neighbouring pixels, which threads take as they do a convolution's: who cuts by
 // channels has half of each line in the other core's cache, and what comes next, a product with a
@@ -132,7 +141,7 @@ class ImageMean final : public Kernel {
       float* const sum = sums + image * pieces_ * channels_;
       if (pieces_ > 1) add_floats_(sum + channels_, pieces_ - 1, channels_, sum);
       float* const means = out_.Place(args.out[0], image * channels_, buffer);
-      Means(Add(), sum, channels_, factor_, means);
+      means_(sum, channels_, factor_, means);
       out_.Store(means, args.out[0], image * channels_, channels_);
     }
     return Status::Ok();
@@ -145,13 +154,14 @@ class ImageMean final : public Kernel {
   static size_t PiecesOf(size_t pixels, size_t channels) {
     const size_t floats = pixels * channels;
     if (floats < 2 * kGrainFloats) return 1;  // one thread reads it
-    return std::clamp<size_t>(floats / kPieceFloats, 1, std::max<size_t>(1, pixels / kAtOnce));
+    return std::clamp<size_t>(floats / kPieceFloats, 1, std::max<size_t>(1, pixels / kLeastPixels));
   }
 
   const StoredFloats out_;
   const size_t images_, pixels_, channels_, pieces_;
   const float factor_;
   decltype(&Add::Run) const add_ = PickIsa<Add>();
+  decltype(&Means<Add>::Run) const means_ = PickIsa<Means<Add>>();
   decltype(&AddFloats::Run) const add_floats_ = PickIsa<AddFloats>();
 };
 
