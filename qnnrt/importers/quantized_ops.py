@@ -156,17 +156,20 @@ def _coded_bias(given: Edge, scale: np.ndarray) -> Edge | None:
     assert data is not None
     kept = q is not None and data.dtype == _INT32 and not np.any(np.asarray(q.offset))
     if q is not None and kept and _close(np.asarray(q.scale), scale):
-        codes = data.astype(np.float64)
+        codes = data
+        if data.min(initial=0) < -_MOST:
+            return None
     else:
         real = data if q is None else decode(data, q, np.dtype(np.float32))
-        codes = np.rint(real.astype(np.float64) / scale)
-    if not np.all(np.abs(codes) <= _MOST):  # NaN is not, either
-        return None
+        exact = np.rint(real.astype(np.float64) / scale)
+        if not np.all(np.abs(exact) <= _MOST):  # NaN is not, either
+            return None
+        codes = exact.astype(np.int32)
     if scale.ndim == 0:
         encoding = Quantization(float(scale), 0)
     else:
         encoding = Quantization(scale, np.zeros(scale.shape, np.int32), 0)
-    return Edge(given.shape, _INT32, codes.astype(np.int32), given.name, encoding)
+    return Edge(given.shape, _INT32, codes, given.name, encoding)
 
 
 def _close(a: np.ndarray, b: np.ndarray) -> bool:

@@ -31,7 +31,7 @@ from .bodies import (
 from .checks import Spec, attributes_of, check, check_attributes, check_results, newest, spec_of
 from .functions import Key, arguments, called, function_body, instantiate, needed
 from .infer import empty, infer, misfit
-from .nodes import TABLE, OnnxNode, Refused, Result, Unsupported
+from .nodes import TABLE, USUAL, OnnxNode, Refused, Result, Unsupported
 from .nodes import needed as needed_input
 from .order import in_order
 from .patterns import OWN_DOMAIN, Scalar
@@ -167,6 +167,9 @@ class GraphLowering(Scope):
             recipe = None if kind is None else alike.known(kind)
             if isinstance(recipe, alike.Checked):
                 checked = recipe
+                if (made := self._usual(given, checked, inputs)) is not None:
+                    self._give(given, [made])
+                    return
             elif recipe is not None:
                 self._lowered[name] = given.op_type, inputs
                 self._weigh(given.op_type, inputs)
@@ -221,6 +224,18 @@ class GraphLowering(Scope):
                 recipe = alike.Recipe(given.op_type, self.b.ops, before, results, inputs, trace)
                 alike.keep(kind, recipe)
         self._give(given, results)
+
+    def _usual(
+        self, given: Written, checked: alike.Checked, inputs: list[Value | None]
+    ) -> Value | None:
+        """What a node gives, if it is one as most are of its operator."""
+        usual, wanted = USUAL.get(given.op_type), checked.types[0]
+        if usual is None or wanted is None:
+            return None
+        self._lowered[given.name] = given.op_type, inputs
+        self._weigh(given.op_type, inputs)
+        self.b.scope = given.name
+        return usual(self.b, given.op_type, inputs, wanted, checked.attrs)
 
     def _alone(self, given: Written, inputs: list[Value | None]) -> bool:
         """Whether a node is one of tensors that are there, and its operator is ONNX's."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +17,10 @@ from .written import Written
 
 Result = Value | list[Value | None]
 LowerFn = Callable[["Lowering", "OnnxNode"], Result]
+UsualFn = Callable[
+    [Builder, str, Sequence[Value | None], tuple[tuple[int, ...], np.dtype], Mapping[str, Any]],
+    Value | None,
+]
 
 #: ONNX op type of the default domain -> function that emits its QNN operations.
 TABLE: Table[LowerFn] = Table(
@@ -61,6 +65,9 @@ TABLE: Table[LowerFn] = Table(
 )
 #: ONNX op type -> the QNN op types that it becomes, for the coverage page; of imported modules.
 TARGETS: dict[str, str] = {}
+#: ONNX op type -> what most nodes of it give, by the inferred shape and type of that and by the
+#: attributes, when one like it was checked before; None: not this one. Of imported modules.
+USUAL: dict[str, UsualFn] = {}
 
 
 class Lowering:

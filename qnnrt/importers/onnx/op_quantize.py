@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +19,13 @@ from ...dtypes import is_float
 from ...model import Quantization
 from ...quantization import along, limits, with_positive_scales
 from ..encodings import Coded, alike, offsets_of
+from ..graph import Edge, Op
 from .common import add, cast, div, mul, nary, reduce, scalar, select, sub, unary
-from .nodes import Lowering, OnnxNode, Unsupported, axis_of, lowers
-from .values import Value, coded_constant, constant
+from .nodes import USUAL, Lowering, OnnxNode, Unsupported, axis_of, lowers
+from .values import Builder, Value, coded_constant, constant
 
 _FLOAT = np.dtype(np.float32)
+_LEAST = np.iinfo(np.int32).min
 
 #: Elements of one channel in a row, from which on an operation goes over channels at no loss.
 _LONG_RUN = 16
@@ -67,46 +70,93 @@ def _parameters(n: OnnxNode) -> tuple[np.ndarray, np.ndarray] | None:
         raise ValueError(f"scales have to be floats, and are {scale.dtype.name}")
     if scale.data is None or zero.data is None:
         return None
-    if zero.dtype == np.int32 and np.any(zero.data == np.iinfo(np.int32).min):
+    if zero.dtype == np.int32 and np.any(zero.data == _LEAST):
         raise Unsupported("the zero point -2147483648, of which QNN has not the negative")
     return scale.data.astype(np.float64), zero.data.astype(np.int64)
 
 
-def _whole(n: OnnxNode, bitwidth: int | None) -> Quantization | None:
+def most(
+    b: Builder,
+    op: str,
+    inputs: Sequence[Value | None],
+    of: tuple[tuple[int, ...], np.dtype],
+    attrs: Mapping[str, Any],
+) -> Value | None:
+    """What most of these nodes give, whose scales and zero points are given; None: another one."""
+    x, scale = inputs[0], inputs[1]
+    zero = inputs[2] if len(inputs) > 2 else None
+    assert x is not None
+    assert scale is not None
+    shape, dtype = of
+    if (codes := x.held) is not None:
+        if type(codes) is not np.ndarray or codes.dtype.kind not in "iu" or op[0] != "D":
+            return None
+        bitwidth = _storage(codes.dtype)[1]
+        q = _whole(scale, zero, bitwidth) or _channelwise(scale, zero, attrs, shape, bitwidth)
+        return None if q is None else coded_constant(Coded(codes, q, dtype))
+    if (edge := x.edge) is None:
+        return None
+    if op[0] == "D":
+        q = _whole(scale, zero, _storage(x.dtype)[1])
+        if q is None or not alike(edge.quantization, q):
+            return None
+        type_, out = "Dequantize", Edge(edge.shape, dtype)
+    else:
+        held, bitwidth = _storage(dtype)
+        q = _whole(scale, zero, bitwidth)
+        if q is None or not is_float(x.dtype):
+            return None
+        type_, out = "Quantize", Edge(edge.shape, held, quantization=q)
+    b.add(Op(type_, [edge], [out], {}, b.scope))
+    return Value(shape, dtype, out, x.perm)
+
+
+USUAL.update(QuantizeLinear=most, DequantizeLinear=most)
+
+
+def _whole(scale: Value, zero: Value | None, bitwidth: int | None) -> Quantization | None:
     """The encoding of most tensors: one scale above 0 and one zero point, which are given."""
-    scale = n.input(1).held
-    if type(scale) is not np.ndarray or scale.size != 1 or scale.dtype.kind != "f":
+    held = scale.held
+    if type(held) is not np.ndarray or held.size != 1 or held.dtype.kind != "f":
         return None
     point = 0
-    if (given := n.optional(2)) is not None:
-        zero = given.held
-        if type(zero) is not np.ndarray or zero.size != 1 or zero.dtype.kind not in "iu":
+    if zero is not None:
+        given = zero.held
+        if type(given) is not np.ndarray or given.size != 1 or given.dtype.kind not in "iu":
             return None
-        point = zero.item()
-    one: float = scale.item()
+        point = given.item()
+    one: float = held.item()
     known = 0 < one < math.inf and -(2**31) < point < 2**31
     return Quantization(one, -point, None, bitwidth) if known else None
 
 
-def _channelwise(n: OnnxNode, shape: tuple[int, ...], bitwidth: int | None) -> Quantization | None:
-    """The encoding of most weights: for each channel a scale above 0, and a zero point of up to 16
-    bits, which are given."""
-    scale, given = n.input(1).held, n.optional(2)
-    zero = np.zeros(1, np.int8) if given is None else given.held
-    if type(scale) is not np.ndarray or type(zero) is not np.ndarray or n.integer("block_size"):
+def _channelwise(
+    scale: Value,
+    zero: Value | None,
+    attrs: Mapping[str, Any],
+    shape: tuple[int, ...],
+    bitwidth: int | None,
+) -> Quantization | None:
+    """The encoding of most weights and biases: for each channel a scale above 0, and a zero point
+    of which 32 bits have the negative, which are given."""
+    held, points = scale.held, np.zeros(1, np.int8) if zero is None else zero.held
+    if type(held) is not np.ndarray or type(points) is not np.ndarray or attrs.get("block_size"):
         return None
-    if scale.ndim != 1 or scale.dtype.kind != "f" or not scale.size or zero.ndim > 1:
+    if held.ndim != 1 or held.dtype.kind != "f" or not held.size or points.ndim > 1:
         return None
-    if zero.dtype.kind not in "iu" or zero.dtype.itemsize > 2:
+    if points.dtype == np.int32:
+        if points.size and points.min() == _LEAST:
+            return None
+    elif points.dtype.kind not in "iu" or points.dtype.itemsize > 2:
         return None
-    axis = axis_of(n.integer("axis", 1), len(shape))
-    if scale.size != shape[axis] or zero.size not in (1, scale.size):
+    axis, rank = int(attrs.get("axis", 1)), len(shape)
+    if not -rank <= axis < rank or held.size != shape[axis] or points.size not in (1, held.size):
         return None
-    if not 0 < scale.min() <= scale.max() < math.inf:  # nor where one is NaN
+    if not 0 < held.min() <= held.max() < math.inf:  # nor where one is NaN
         return None
-    offsets = np.empty(scale.size, np.int32)
-    np.negative(zero, out=offsets, dtype=np.int32)
-    return Quantization(scale.astype(np.float64), offsets, axis, bitwidth)
+    offsets = np.empty(held.size, np.int32)
+    np.negative(points, out=offsets, dtype=np.int32)
+    return Quantization(held.astype(np.float64), offsets, axis % rank, bitwidth)
 
 
 def _encoding(
@@ -183,11 +233,15 @@ def _emit(c: Lowering, op: str, x: Value, dtype: np.dtype, q: Quantization | Non
 @lowers("DequantizeLinear", to="Dequantize")
 def dequantize(c: Lowering, n: OnnxNode) -> Value:
     x, real = n.input(0), n.dtype()
+    if (found := most(c.b, n.op, n.inputs, (n.shape(), real), n.attrs)) is not None:
+        return found
     if x.data is not None:
         return _constant(n, x.data, real)
     x, per_channel = _channels(c, n, x, x.dtype)
     bitwidth = _storage(x.dtype)[1]
-    q = _whole(n, bitwidth) or _encoding(n, _parameters(n), x.shape, bitwidth, per_channel)
+    q = _whole(n.input(1), n.optional(2), bitwidth) or _encoding(
+        n, _parameters(n), x.shape, bitwidth, per_channel
+    )
     if q:
         # Codes that were quantized so, as most are, need no operation that says so.
         if x.edge is None or not alike(x.edge.quantization, q):
@@ -201,10 +255,6 @@ def dequantize(c: Lowering, n: OnnxNode) -> Value:
 
 
 def _constant(n: OnnxNode, codes: np.ndarray, real: np.dtype) -> Value:
-    if codes.dtype.kind in "iu":
-        bitwidth = _storage(codes.dtype)[1]
-        if q := _whole(n, bitwidth) or _channelwise(n, codes.shape, bitwidth):
-            return coded_constant(Coded(codes, q, real))
     found = _parameters(n)
     if found is None:
         raise Unsupported("the scale of a constant is computed by the graph")
@@ -241,10 +291,14 @@ def _factor(c: Lowering, n: OnnxNode, v: Value, shape: tuple[int, ...]) -> Value
 @lowers("QuantizeLinear", to="Quantize")
 def quantize(c: Lowering, n: OnnxNode) -> Value:
     x, code = n.input(0), n.dtype()
+    if (found := most(c.b, n.op, n.inputs, (n.shape(), code), n.attrs)) is not None:
+        return found
     dtype, bitwidth = _storage(code)
     x, per_channel = _channels(c, n, x, code)
     along_axis = x.is_const or per_channel
-    q = _whole(n, bitwidth) or _encoding(n, _parameters(n), x.shape, bitwidth, along_axis)
+    q = _whole(n.input(1), n.optional(2), bitwidth) or _encoding(
+        n, _parameters(n), x.shape, bitwidth, along_axis
+    )
     if x.data is not None and q is not None:
         return constant(quantization.quantize(x.data, q, dtype).astype(code))
     x = cast(c, x, _FLOAT) if not is_float(x.dtype) else x
