@@ -45,12 +45,38 @@ QNNRT_VBMI __mmask64 First(size_t count) {
   return count >= 64 ? ~__mmask64{0} : (__mmask64{1} << count) - 1;
 }
 
-QNNRT_VBMI void BytesVbmi(const uint8_t* table, const uint8_t* in, uint8_t* out, size_t count) {
-  const Permutation look(table);
-  for (size_t i = 0; i < count; i += 64) {
-    const __mmask64 mask = First(count - i);
-    _mm512_mask_storeu_epi8(out + i, mask, look(_mm512_maskz_loadu_epi8(mask, in + i)));
+// A masked store takes twice as long as a whole one, so only what is left over has one.
+QNNRT_VBMI QNNRT_INLINE void LookUp(const Permutation& look, const uint8_t* in, uint8_t* out,
+                                    size_t count) {
+  size_t i = 0;
+  for (; i + 64 <= count; i += 64) _mm512_storeu_si512(out + i, look(_mm512_loadu_si512(in + i)));
+  if (count & 32) {
+    const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + i));
+    const __m512i y = look(_mm512_castsi256_si512(x));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i),
+                        _mm512_maskz_extracti64x4_epi64(0xf, y, 0));
+    i += 32;
   }
+  if (count & 16) {
+    const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i));
+    const __m512i y = look(_mm512_castsi128_si512(x));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i),
+                     _mm512_maskz_extracti32x4_epi32(0xf, y, 0));
+    i += 16;
+  }
+  if (i == count) return;
+  const __mmask64 mask = First(count - i);
+  _mm512_mask_storeu_epi8(out + i, mask, look(_mm512_maskz_loadu_epi8(mask, in + i)));
+}
+
+QNNRT_VBMI void BytesVbmi(const uint8_t* table, const uint8_t* in, uint8_t* out, size_t count) {
+  LookUp(Permutation(table), in, out, count);
+}
+
+QNNRT_VBMI void ByteRowsVbmi(const uint8_t* table, const uint8_t* in, uint8_t* out, size_t count,
+                             size_t rows, size_t stride) {
+  const Permutation look(table);
+  for (size_t r = 0; r < rows; ++r) LookUp(look, in + r * count, out + r * stride, count);
 }
 
 QNNRT_VBMI void WordsVbmi(const uint8_t* table, const uint8_t* in, uint8_t* out, size_t count) {
@@ -88,6 +114,13 @@ Lookup PickLookup8() {
   if (HasVbmi()) return BytesVbmi;
 #endif
   return Bytes;
+}
+
+LookupRows PickLookupRows8() {
+#if defined(__x86_64__)
+  if (HasVbmi()) return ByteRowsVbmi;
+#endif
+  return nullptr;
 }
 
 Lookup PickLookup16() {

@@ -15,6 +15,12 @@ Lookup PickLookup8();
 Lookup PickLookup16();
 bool HasFastLookup8();  // both take less than arithmetic would
 
+// The same for rows of `count` bytes that lie behind each other in `in`, and begin every `stride`
+// bytes in `out`; entries of one byte. Null where HasFastLookup8 is false.
+using LookupRows = void (*)(const uint8_t* table, const uint8_t* in, uint8_t* out, size_t count,
+                            size_t rows, size_t stride);
+LookupRows PickLookupRows8();
+
 // What a function of one byte gives for all of them.
 class ByteTable {
  public:

@@ -38,6 +38,12 @@ CASES: dict[str, tuple[str, list[tuple[int, ...]], list[tuple[int, ...]], dict[s
     ),
     "two_rows_in_turn": ("Transpose", [(2, 5000)], [(5000, 2)], {"perm": u32(1, 0)}),
     "concat_last": ("Concat", [(3, 7, 5), (3, 7, 64), (3, 7, 33)], [(3, 7, 102)], {}),
+    "concat_rows": (
+        "Concat",
+        [(3, 70, n) for n in (1, 16, 55, 24, 130)],
+        [(3, 70, 226)],
+        {},
+    ),
     "concat_first": ("Concat", [(2, 9), (3, 9)], [(5, 9)], {"axis": np.uint32(0)}),
     "pack": ("Pack", [(5, 7), (5, 7)], [(5, 2, 7)], {"axis": np.uint32(1)}),
     "split": (

@@ -56,6 +56,7 @@ Requantizer::Requantizer(const Tensor& from, const Tensor& to)
   for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i);
   loop_(codes.data(), table_.data(), codes.size(), decode_, encode_);
   lookup_ = to_size_ == 1 ? PickLookup8() : PickLookup16();
+  if (to_size_ == 1) rows_ = PickLookupRows8();
 }
 
 void Requantizer::Run(const void* in, void* out, size_t begin, size_t end) const {
@@ -66,6 +67,17 @@ void Requantizer::Run(const void* in, void* out, size_t begin, size_t end) const
   if (loop_ == nullptr) return ThroughFloats(in, out, begin, end);
   loop_(static_cast<const char*>(in) + begin * from_size_,
         static_cast<char*>(out) + begin * to_size_, end - begin, decode_, encode_);
+}
+
+void Requantizer::RunRows(const void* in, void* out, size_t count, size_t rows,
+                          size_t stride) const {
+  const char* from = static_cast<const char*>(in);
+  char* to = static_cast<char*>(out);
+  if (rows_ != nullptr) {
+    return rows_(table_.data(), reinterpret_cast<const uint8_t*>(from),
+                 reinterpret_cast<uint8_t*>(to), count, rows, stride);
+  }
+  for (size_t r = 0; r < rows; ++r) Run(from + r * count * from_size_, to + r * stride, 0, count);
 }
 
 void Requantizer::ThroughFloats(const void* in, void* out, size_t begin, size_t end) const {

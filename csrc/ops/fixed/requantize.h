@@ -20,6 +20,10 @@ class Requantizer {
   // elements are equally large.
   void Run(const void* in, void* out, size_t begin, size_t end) const;
 
+  // Rows of `count` elements that lie behind each other in `in`, and begin every `stride` bytes in
+  // `out`. Only where both tensors have one scale.
+  void RunRows(const void* in, void* out, size_t count, size_t rows, size_t stride) const;
+
  private:
   using Loop = void (*)(const void* in, void* out, size_t n, const fixed::Decoder& decode,
                         const fixed::Encoder& encode);
@@ -29,8 +33,9 @@ class Requantizer {
   size_t from_size_ = 0, to_size_ = 0;
   fixed::Decoder decode_;
   fixed::Encoder encode_;
-  Loop loop_ = nullptr;      // null: through floats
-  Lookup lookup_ = nullptr;  // from 8 bits, where that is faster
+  Loop loop_ = nullptr;        // null: through floats
+  Lookup lookup_ = nullptr;    // from 8 bits, where that is faster
+  LookupRows rows_ = nullptr;  // likewise, to 8 bits
   alignas(64) std::array<uint8_t, 512> table_{};
   Codec from_, to_;
 };

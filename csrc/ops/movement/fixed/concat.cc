@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kConcatGrain = 64 * 1024;  // elements worth a thread
 constexpr size_t kManyRows = 16;            // from here on threads share rows, not elements
+constexpr size_t kBlockBytes = 16 * 1024;   // of the output, which stay in the first cache
 
 class FixedConcat final : public Kernel {
  public:
@@ -32,9 +33,10 @@ class FixedConcat final : public Kernel {
     char* out = static_cast<char*>(args.out[0]);
     if (outer_ >= kManyRows) {
       args.threads.For(outer_, 1 + kConcatGrain / (row_ + 1), [&](size_t begin, size_t end) {
-        for (size_t o = begin; o < end; ++o) {
+        const size_t block = 1 + kBlockBytes / (out_row_bytes_ + 1);
+        for (size_t o = begin; o < end; o += block) {
           for (size_t i = 0; i < parts_.size(); ++i) {
-            Piece(parts_[i], args.in[i], out, o, 0, parts_[i].row);
+            Rows(parts_[i], args.in[i], out, o, std::min(block, end - o));
           }
         }
       });
@@ -67,6 +69,15 @@ class FixedConcat final : public Kernel {
     if (!part.same) return part.requantizer.Run(from, to, begin, end);
     std::memcpy(to + begin * part.element_size, from + begin * part.element_size,
                 (end - begin) * part.element_size);
+  }
+
+  // Rows [o, o + rows) of one input.
+  void Rows(const Part& part, const void* in, char* out, size_t o, size_t rows) const {
+    const char* from = static_cast<const char*>(in) + o * part.row * part.element_size;
+    char* to = out + o * out_row_bytes_ + part.offset;
+    if (!part.same) return part.requantizer.RunRows(from, to, part.row, rows, out_row_bytes_);
+    const size_t bytes = part.row * part.element_size;
+    for (size_t r = 0; r < rows; ++r) std::memcpy(to + r * out_row_bytes_, from + r * bytes, bytes);
   }
 
   const size_t outer_;
