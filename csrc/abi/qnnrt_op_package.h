@@ -62,7 +62,8 @@ typedef struct Qnnrt_OpImpl_t {
 typedef Qnn_ErrorHandle_t (*Qnnrt_OpPackageProviderFn_t)(QnnOpPackage_Interface_t* interface);
 
 // The functions, to be cast to the interface's slots. All return 0 or an error. getInfo,
-// createOpImpl and freeOpImpl are required, the rest may be NULL.
+// createOpImpl and freeOpImpl are required, the rest may be NULL. Calls in them on the context that
+// they serve, or on its graphs, are refused (1005).
 
 // v1_4, called once in a process: logInitialize (if the client has a log), init, getInfo; at the
 // end terminate, logTerminate.

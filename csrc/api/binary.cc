@@ -152,6 +152,7 @@ Qnn_ErrorHandle_t Finalize(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_t profi
     if (!object) return Report(StaleContext());
     Context& context = *object->context;
     auto finalize = [&]() -> Status {
+      QNNRT_RETURN_IF_ERROR(CheckNotServed(context));
       QNNRT_ASSIGN_OR_RETURN(ProfileCall profile,
                              ProfileCall::Begin(profile_handle, QNN_CONTEXT_ERROR_SET_PROFILE));
       std::lock_guard<std::mutex> lock(context.mutex);
@@ -203,6 +204,7 @@ Qnn_ErrorHandle_t GetProperty(Qnn_ContextHandle_t handle, QnnContext_Property_t*
     if (!object) return Report(StaleContext());
     Context& context = *object->context;
     auto answer = [&]() -> Status {
+      QNNRT_RETURN_IF_ERROR(CheckNotServed(context));
       if (properties == nullptr)
         return Status(QNN_CONTEXT_ERROR_INVALID_ARGUMENT, "the properties must not be null");
       std::lock_guard<std::mutex> lock(context.mutex);

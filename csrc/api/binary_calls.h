@@ -20,7 +20,9 @@ Qnn_ErrorHandle_t SizeOfContent(Qnn_ContextHandle_t handle, Qnn_ContextBinarySiz
     if (size == nullptr)
       return Report(Status(QNN_CONTEXT_ERROR_INVALID_ARGUMENT, "the size must not be null"), log);
     *size = 0;
-    const auto ask = [&] {  // logged when its locks are gone: loggers are client's code
+    // Logged when its locks are gone: loggers are client's code.
+    const auto ask = [&]() -> Status {
+      QNNRT_RETURN_IF_ERROR(CheckNotServed(*object->context));
       Content content;
       Status status = content.Hold(object->context.get());
       if (status.ok()) *size = content.size();
@@ -44,6 +46,7 @@ Qnn_ErrorHandle_t WriteContent(Qnn_ContextHandle_t handle, void* buffer,
     }
     *written = 0;
     const auto write = [&]() -> Status {
+      QNNRT_RETURN_IF_ERROR(CheckNotServed(*object->context));
       Content content;
       QNNRT_RETURN_IF_ERROR(content.Hold(object->context.get()));
       QNNRT_RETURN_IF_ERROR(content.CheckWeights());

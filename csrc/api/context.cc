@@ -50,7 +50,8 @@ Qnn_ErrorHandle_t SetConfig(Qnn_ContextHandle_t handle, const QnnContext_Config_
     auto object = Runtime::Get().contexts.Find(handle);
     if (!object) return Report(StaleContext());
     Context& context = *object->context;
-    auto set = [&] {
+    auto set = [&]() -> Status {
+      QNNRT_RETURN_IF_ERROR(CheckNotServed(context));
       std::lock_guard<std::mutex> lock(context.mutex);
       return ReadContextConfig(*context.backend, config, kAtSet, &context.options);
     };
@@ -89,10 +90,12 @@ Qnn_ErrorHandle_t Free(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_t profile_h
     uint64_t start = MonotonicNanoseconds();
     using Table = decltype(Runtime::contexts);
     std::unique_ptr<ContextObject> object;
-    if (auto found = Runtime::Get().contexts.Find(handle);
-        found && found->context->queue->OnWorker()) {
-      return Report(Status(QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
-                           "a notify callback cannot free its own context, which waits for it"));
+    if (auto found = Runtime::Get().contexts.Find(handle)) {
+      if (Status outside = CheckNotServed(*found->context); !outside.ok()) return Report(outside);
+      if (found->context->queue->OnWorker()) {
+        return Report(Status(QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
+                             "a notify callback cannot free its own context, which waits for it"));
+      }
     }
     switch (Runtime::Get().contexts.Take(handle, &object)) {
       case Table::Taken::kYes:

@@ -345,7 +345,8 @@ Result<ParamValue> ScalarFromQnn(const std::string& name, const Qnn_Scalar_t& s)
 
 }  // namespace
 
-Result<Node> NodeFromQnn(const Qnn_OpConfig_t& config, const OpPackages& packages) {
+Result<Node> NodeFromQnn(const Qnn_OpConfig_t& config, const OpPackages& packages,
+                         uint64_t context) {
   constexpr ErrorCode kBad = QNN_GRAPH_ERROR_INVALID_OP_CONFIG;
   if (config.version != QNN_OPCONFIG_VERSION_1)
     return Error(kBad, "op config version %d is unknown; 1 is supported",
@@ -357,7 +358,7 @@ Result<Node> NodeFromQnn(const Qnn_OpConfig_t& config, const OpPackages& package
   node.type = c.typeName;
   node.package = c.packageName == nullptr ? QNN_OP_PACKAGE_NAME_QTI_AISW : c.packageName;
   if (node.package != QNN_OP_PACKAGE_NAME_QTI_AISW) {
-    Result<std::shared_ptr<const PackageOp>> op = packages.Find(node.package, node.type);
+    Result<std::shared_ptr<const PackageOp>> op = packages.Find(node.package, node.type, context);
     if (!op.ok()) return std::move(op).status().Within("node '" + node.name + "'");
     node.package_op = std::move(op).value();
     node.type = PackageOpType(node.package, node.type);
@@ -410,7 +411,7 @@ Result<Tensor> TensorToValidate(const Qnn_Tensor_t& tensor) {
 
 Result<NodeAlone> NodeAloneFromQnn(const Qnn_OpConfig_t& config, const OpPackages& packages) {
   NodeAlone alone;
-  QNNRT_ASSIGN_OR_RETURN(alone.node, NodeFromQnn(config, packages));
+  QNNRT_ASSIGN_OR_RETURN(alone.node, NodeFromQnn(config, packages, 0));
   const auto take = [&](const Qnn_Tensor_t* from, uint32_t n,
                         std::vector<const Tensor*>* to) -> Status {
     for (uint32_t i = 0; i < n; ++i) {

@@ -27,8 +27,10 @@ Result<Tensor> TensorFromQnn(const Qnn_Tensor_t& tensor, bool with_data,
                              const StaticSource& source = {});
 
 // What a node needs that is no tensor of the graph: its params, and its op where another package
-// than qti.aisw has it (`packages`). Inputs and outputs stay empty.
-Result<Node> NodeFromQnn(const Qnn_OpConfig_t& config, const OpPackages& packages);
+// than qti.aisw has it (`packages`). Inputs and outputs stay empty. `context`: the id of the one
+// that the node is for.
+Result<Node> NodeFromQnn(const Qnn_OpConfig_t& config, const OpPackages& packages,
+                         uint64_t context);
 
 // The same with its inputs and outputs: a node of no graph, to be validated.
 struct NodeAlone {

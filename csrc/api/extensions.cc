@@ -59,9 +59,14 @@ static_assert(Is(QNNRT_PASSES_CONSTANTS, PassLevel::kConstants));
 static_assert(Is(QNNRT_PASSES_PORTABLE, PassLevel::kPortable));
 static_assert(Is(QNNRT_PASSES_FUNCTIONS, PassLevel::kFunctions));
 
+uint64_t NoGraph(Qnn_GraphHandle_t handle) {
+  return Runtime::Get().graphs.IsServed(handle) ? uint64_t{QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED}
+                                                : uint64_t{QNN_GRAPH_ERROR_INVALID_HANDLE};
+}
+
 uint64_t StatsOf(Qnn_GraphHandle_t handle, Qnnrt_GraphStats_t* stats) {
   auto object = Runtime::Get().graphs.Find(handle);
-  if (!object) return QNN_GRAPH_ERROR_INVALID_HANDLE;
+  if (!object) return NoGraph(handle);
   Graph& graph = object->graph;
   *stats = {};
   GraphStats counted = graph.stats();
@@ -119,7 +124,7 @@ uint64_t qnnrt_graph_copies(Qnn_GraphHandle_t handle, Qnnrt_CopyRecord_t* out, u
     return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
   return qnnrt::Guarded([&]() -> Qnn_ErrorHandle_t {
     auto object = Runtime::Get().graphs.Find(handle);
-    if (!object) return QNN_GRAPH_ERROR_INVALID_HANDLE;
+    if (!object) return qnnrt::NoGraph(handle);
     const std::vector<qnnrt::CopyRecord> copies = object->graph.Copies();
     *count = static_cast<uint32_t>(copies.size());
     for (uint32_t i = 0; i < std::min(*count, capacity); ++i) {
@@ -133,7 +138,7 @@ uint64_t qnnrt_graph_copies(Qnn_GraphHandle_t handle, Qnnrt_CopyRecord_t* out, u
 uint64_t qnnrt_graph_reset_stats(Qnn_GraphHandle_t handle) {
   return qnnrt::Guarded([&]() -> Qnn_ErrorHandle_t {
     auto object = Runtime::Get().graphs.Find(handle);
-    if (!object) return QNN_GRAPH_ERROR_INVALID_HANDLE;
+    if (!object) return qnnrt::NoGraph(handle);
     object->graph.ResetStats();
     return QNN_SUCCESS;
   });
@@ -159,7 +164,7 @@ uint64_t qnnrt_graph_weights(Qnn_GraphHandle_t handle, Qnnrt_GraphWeights_t* wei
   *weights = {};
   return qnnrt::Guarded([&]() -> Qnn_ErrorHandle_t {
     auto object = Runtime::Get().graphs.Find(handle);
-    if (!object) return QNN_GRAPH_ERROR_INVALID_HANDLE;
+    if (!object) return qnnrt::NoGraph(handle);
     auto lock = object->graph.Lock();
     const qnnrt::Plan* plan = object->graph.plan();
     if (plan == nullptr) return QNN_GRAPH_ERROR_GRAPH_NOT_FINALIZED;

@@ -34,8 +34,11 @@ Status StaleContext();
 // Of what makes a context: 5000 the handle is null, 5002 it is none of a live backend.
 Status NoBackend(Qnn_BackendHandle_t handle);
 // Graphs go with their context alone, so a handle that named one once says that the context is
-// gone.
-Status StaleGraph(Qnn_GraphHandle_t handle);
+// gone. `code`: for one that is not live.
+Status StaleGraph(Qnn_GraphHandle_t handle, ErrorCode code = QNN_GRAPH_ERROR_INVALID_HANDLE);
+// 1005 in a function of an op package that serves a node of the context: what it asks for would
+// wait for it.
+Status CheckNotServed(const Context& context);
 Status FreeOneGraph(Qnn_GraphHandle_t handle);  // its context stays
 
 void FillBackend(const BackendTraits& traits, QnnInterface_ImplementationV2_32_t* table);

@@ -9,12 +9,27 @@
 
 namespace qnnrt::api {
 
-Status StaleGraph(Qnn_GraphHandle_t handle) {
-  if (Runtime::Get().graphs.WasLive(handle)) {
+namespace {
+
+Status Served() {
+  return Status(QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED,
+                "a function of an op package may not call the graph or context that it serves: the "
+                "call would wait for the function");
+}
+
+}  // namespace
+
+Status CheckNotServed(const Context& context) {
+  return ServedContext() == context.id ? Served() : Status::Ok();
+}
+
+Status StaleGraph(Qnn_GraphHandle_t handle, ErrorCode code) {
+  if (Runtime::Get().graphs.IsServed(handle)) return Served();
+  if (code == QNN_GRAPH_ERROR_INVALID_HANDLE && Runtime::Get().graphs.WasLive(handle)) {
     return Status(QNN_GRAPH_ERROR_INVALID_CONTEXT,
                   "the context of this graph has been freed, and the graph with it");
   }
-  return Status(QNN_GRAPH_ERROR_INVALID_HANDLE, "this is no live graph handle");
+  return Status(code, "this is no live graph handle");
 }
 
 namespace {
@@ -38,6 +53,7 @@ Qnn_ErrorHandle_t Create(Qnn_ContextHandle_t context_handle, const char* name,
       return Report(Status(QNN_GRAPH_ERROR_INVALID_CONTEXT, "the context handle is not live"));
     Context& context = *object->context;
     auto create = [&]() -> Status {  // logged when its lock is gone: loggers are client's code
+      QNNRT_RETURN_IF_ERROR(CheckNotServed(context));
       GraphOptions options = context.backend->graph_options();
       GraphSettings settings;
       QNNRT_RETURN_IF_ERROR(
@@ -77,6 +93,7 @@ Qnn_ErrorHandle_t Retrieve(Qnn_ContextHandle_t context_handle, const char* name,
     auto object = Runtime::Get().contexts.Find(context_handle);
     if (!object)
       return Report(Status(QNN_GRAPH_ERROR_INVALID_CONTEXT, "the context handle is not live"));
+    if (Status outside = CheckNotServed(*object->context); !outside.ok()) return Report(outside);
     std::lock_guard<std::mutex> lock(object->context->mutex);
     auto found = object->context->graphs.find(name);
     if (found == object->context->graphs.end())
@@ -157,7 +174,8 @@ Qnn_ErrorHandle_t AddNode(Qnn_GraphHandle_t handle, Qnn_OpConfig_t config) {
     auto graph = Runtime::Get().graphs.Find(handle);
     if (!graph) return Report(StaleGraph(handle));
     auto add = [&]() -> Status {
-      Result<Node> read = NodeFromQnn(config, graph->context->backend->packages);
+      Result<Node> read =
+          NodeFromQnn(config, graph->context->backend->packages, graph->context->id);
       if (!read.ok()) return std::move(read).status().WithCode(QNN_GRAPH_ERROR_INVALID_OP_CONFIG);
       QNNRT_RETURN_IF_ERROR(graph->executable.CheckOpen(graph->graph, "nodes"));
       Node node = std::move(read).value();
@@ -243,9 +261,9 @@ Qnn_ErrorHandle_t Execute(Qnn_GraphHandle_t handle, const Qnn_Tensor_t* inputs, 
                           Qnn_Tensor_t* outputs, uint32_t num_outputs,
                           Qnn_ProfileHandle_t profile_handle, Qnn_SignalHandle_t signal) {
   return Guarded([&]() -> Qnn_ErrorHandle_t {
+    if (InPackageOp()) return Report(InsideOp());
     auto graph = Runtime::Get().graphs.Find(handle);
     if (!graph) return Report(StaleGraph(handle));
-    if (InPackageOp()) return Report(InsideOp());
     if (profile_handle == nullptr && signal == nullptr) {
       Status status = graph->graph.Execute(inputs, num_inputs, outputs, num_outputs, {});
       return status.ok() ? QNN_SUCCESS : Report(status, graph->context->backend->log.get());
@@ -279,10 +297,10 @@ Qnn_ErrorHandle_t ExecuteQueued(Qnn_GraphHandle_t handle, const Qnn_Tensor_t* in
                                 Qnn_ProfileHandle_t profile_handle,
                                 Qnn_SignalHandle_t signal_handle) {
   return Guarded([&]() -> Qnn_ErrorHandle_t {
+    if (InPackageOp()) return Report(InsideOp());
     auto graph = Runtime::Get().graphs.Find(handle);
     if (!graph) return Report(StaleGraph(handle));
     ExecutionQueue* queue = graph->context->queue.get();
-    if (InPackageOp()) return Report(InsideOp());
     if (graph->prepare_only) return Report(PreparedOnly(*graph));
     Status no_signal = CheckSignals(*graph, signal_handle);
     if (!no_signal.ok()) return Report(no_signal, graph->context->backend->log.get());
@@ -354,8 +372,7 @@ Qnn_ErrorHandle_t CreateTensor(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tensor,
     if (tensor == nullptr)
       return Report(Status(QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM, "the tensor must not be null"));
     auto graph = Runtime::Get().graphs.Find(handle);
-    if (!graph)
-      return Report(Status(QNN_TENSOR_ERROR_INVALID_HANDLE, "this is no live graph handle"));
+    if (!graph) return Report(StaleGraph(handle, QNN_TENSOR_ERROR_INVALID_HANDLE));
     auto create = [&]() -> Status {
       // It stands for an omitted input. ONNX Runtime creates one before it names it in a node;
       // graphAddNode knows it by its type, so there is nothing to keep.

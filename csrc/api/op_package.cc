@@ -300,7 +300,8 @@ Status OpPackages::Add(std::shared_ptr<OpPackage> package) {
 }
 
 Result<std::shared_ptr<const PackageOp>> OpPackages::Find(const std::string& package,
-                                                          const std::string& type) const {
+                                                          const std::string& type,
+                                                          uint64_t context) const {
   std::string names = QNN_OP_PACKAGE_NAME_QTI_AISW;
   for (const auto& known : All()) {
     if (known->name() != package) {
@@ -308,7 +309,7 @@ Result<std::shared_ptr<const PackageOp>> OpPackages::Find(const std::string& pac
       continue;
     }
     QNNRT_ASSIGN_OR_RETURN(const bool has, known->Has(type));
-    if (has) return MakePackageOp(known);
+    if (has) return MakePackageOp(known, context);
     std::string types;
     for (const std::string& t : known->types()) types += (types.empty() ? "" : ", ") + t;
     return Error(QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND,

@@ -76,9 +76,9 @@ class OpPackages {
  public:
   // Errors: 4009 a package of that name is registered.
   Status Add(std::shared_ptr<OpPackage> package);
-  // Errors: 4005 no such package, or no such op in it.
-  Result<std::shared_ptr<const PackageOp>> Find(const std::string& package,
-                                                const std::string& type) const;
+  // For a node in the context of that id, 0: in none. Errors: 4005 no such package, or no such op.
+  Result<std::shared_ptr<const PackageOp>> Find(const std::string& package, const std::string& type,
+                                                uint64_t context) const;
   void SetLogLevel(QnnLog_Level_t level) const;
   // `own`, then the packages' ops. What is returned stays until the packages are gone.
   const std::vector<QnnBackend_OperationName_t>& List(
@@ -99,5 +99,7 @@ class OpPackages {
 // An op of a package is being executed on this thread: it may execute no graph, for which it could
 // wait for ever.
 bool InPackageOp();
+// The context of the node for which a function of a package is called on this thread; 0: none.
+uint64_t ServedContext();
 
 }  // namespace qnnrt

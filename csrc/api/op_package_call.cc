@@ -24,12 +24,25 @@ void SetError(const char* reason) {
 }
 
 QNNRT_OWN_THREAD bool in_package_op = false;
+QNNRT_OWN_THREAD uint64_t served_context = 0;
 
 struct InsideOp {
   InsideOp() { in_package_op = true; }
   ~InsideOp() { in_package_op = false; }
   InsideOp(const InsideOp&) = delete;
   InsideOp& operator=(const InsideOp&) = delete;
+};
+
+// While a package is called. What it calls itself may call a package for another context.
+class Serving {
+ public:
+  explicit Serving(uint64_t context) : before_(std::exchange(served_context, context)) {}
+  ~Serving() { served_context = before_; }
+  Serving(const Serving&) = delete;
+  Serving& operator=(const Serving&) = delete;
+
+ private:
+  const uint64_t before_;
 };
 
 struct Execution {
@@ -46,12 +59,14 @@ void ParallelFor(const Qnnrt_OpExecution_t* execution, uint64_t count, uint64_t 
 
 class PackageKernel : public Kernel {
  public:
-  explicit PackageKernel(std::shared_ptr<const OpPackage> package)
-      : package_(std::move(package)), name_("package " + package_->name()) {}
+  PackageKernel(std::shared_ptr<const OpPackage> package, uint64_t context)
+      : package_(std::move(package)), context_(context), name_("package " + package_->name()) {}
   ~PackageKernel() override {
+    const Serving serving(context_);
     if (made_) package_->FreeImpl(&impl_);
   }
   Status Make(const Node& node) {
+    const Serving serving(context_);
     QNNRT_RETURN_IF_ERROR(package_->CreateImpl(node, &impl_));
     made_ = true;
     return Status::Ok();
@@ -72,10 +87,12 @@ class PackageKernel : public Kernel {
  private:
   Qnn_ErrorHandle_t Execute(const Qnnrt_OpExecution_t& execution) const {
     const InsideOp inside;
+    const Serving serving(context_);
     return impl_.execute(impl_.state, &execution);
   }
 
   const std::shared_ptr<const OpPackage> package_;
+  const uint64_t context_;
   const std::string name_;
   Qnnrt_OpImpl_t impl_ = {};
   bool made_ = false;
@@ -83,16 +100,21 @@ class PackageKernel : public Kernel {
 
 class OpOfPackage : public PackageOp {
  public:
-  explicit OpOfPackage(std::shared_ptr<OpPackage> package) : package_(std::move(package)) {}
-  Status Validate(const Node& node) const override { return package_->Validate(node); }
+  OpOfPackage(std::shared_ptr<OpPackage> package, uint64_t context)
+      : package_(std::move(package)), context_(context) {}
+  Status Validate(const Node& node) const override {
+    const Serving serving(context_);
+    return package_->Validate(node);
+  }
   Result<KernelPtr> MakeKernel(const Node& node) const override {
-    auto kernel = std::make_unique<PackageKernel>(package_);
+    auto kernel = std::make_unique<PackageKernel>(package_, context_);
     QNNRT_RETURN_IF_ERROR(kernel->Make(node));
     return KernelPtr(std::move(kernel));
   }
 
  private:
   const std::shared_ptr<OpPackage> package_;
+  const uint64_t context_;
 };
 
 Qnn_Scalar_t Scalar(const Param& param, ClientStructs* structs) {
@@ -177,8 +199,9 @@ Result<PackageConfig> PackageConfig::Make(const Node& node) {
   return made;
 }
 
-std::shared_ptr<const PackageOp> MakePackageOp(std::shared_ptr<OpPackage> package) {
-  return std::make_shared<OpOfPackage>(std::move(package));
+std::shared_ptr<const PackageOp> MakePackageOp(std::shared_ptr<OpPackage> package,
+                                               uint64_t context) {
+  return std::make_shared<OpOfPackage>(std::move(package), context);
 }
 
 const Qnnrt_OpHost_t& PackageHost() {
@@ -196,5 +219,6 @@ std::string TakeReason() {
 }
 
 bool InPackageOp() { return in_package_op; }
+uint64_t ServedContext() { return served_context; }
 
 }  // namespace qnnrt

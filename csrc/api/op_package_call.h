@@ -25,7 +25,9 @@ class PackageConfig {
   Qnn_OpConfig_t* config_ = nullptr;
 };
 
-std::shared_ptr<const PackageOp> MakePackageOp(std::shared_ptr<OpPackage> package);
+// For nodes in the context of that id; 0: in none.
+std::shared_ptr<const PackageOp> MakePackageOp(std::shared_ptr<OpPackage> package,
+                                               uint64_t context);
 
 const Qnnrt_OpHost_t& PackageHost();
 // The reason that a package has set on this thread since it was forgotten.

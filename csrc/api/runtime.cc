@@ -42,9 +42,9 @@ GraphHost HostOf(const Context& context) {
   host.admit = backend.traits->admit;
   if (backend.traits->op_packages) {
     // A graph's context keeps the backend.
-    host.find_package_op = [&packages = backend.packages](const std::string& package,
-                                                          const std::string& type) {
-      return packages.Find(package, type);
+    host.find_package_op = [&packages = backend.packages, id = context.id](
+                               const std::string& package, const std::string& type) {
+      return packages.Find(package, type, id);
     };
   }
   host.client_memory = backend.traits->client_memory;

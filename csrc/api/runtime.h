@@ -149,6 +149,27 @@ struct Profile {
   void Clear();
 };
 
+// Finds no graph of the context that a function of an op package serves on this thread: it has the
+// graph's lock, or is an execution that others wait for.
+class GraphTable : public HandleTable<GraphObject, HandleKind::kGraph> {
+ public:
+  Pin Find(const void* handle) {
+    Pin found = HandleTable::Find(handle);
+    return found && Serves(*found) ? Pin() : std::move(found);
+  }
+  // Why Find has found nothing.
+  bool IsServed(const void* handle) {
+    const Pin found = HandleTable::Find(handle);
+    return found && Serves(*found);
+  }
+
+ private:
+  static bool Serves(const GraphObject& graph) {
+    const uint64_t served = ServedContext();
+    return served != 0 && served == graph.context->id;
+  }
+};
+
 class Runtime {
  public:
   static Runtime& Get();  // made at first use, never destroyed
@@ -156,7 +177,7 @@ class Runtime {
   HandleTable<LogObject, HandleKind::kLog> logs;
   HandleTable<BackendObject, HandleKind::kBackend> backends;
   HandleTable<ContextObject, HandleKind::kContext> contexts;
-  HandleTable<GraphObject, HandleKind::kGraph> graphs;
+  GraphTable graphs;
   HandleTable<Profile, HandleKind::kProfile> profiles;
   HandleTable<Signal, HandleKind::kSignal> signals;
   HandleTable<DeviceObject, HandleKind::kDevice> devices;
