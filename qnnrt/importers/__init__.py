@@ -36,9 +36,10 @@ def load(
         options: ``state``, pairs of an input and an output of an ONNX or TFLite model that are one
             tensor, which runs read and update in place, or "auto": see ``Model.set_state``. The
             others are the importer's: for ONNX ``layout`` ("keep" or "nhwc"), ``shapes``,
-            ``constants``, ``inputs`` and ``outputs`` (names of tensors between which the file is
-            cut), ``quantized_io``, ``stateful`` (recurrent nodes keep their state from run to run)
-            and ``limits`` (a `Limits`: what the file may take while it is loaded), see
+            ``constants``, ``capacities`` (the most that computed sizes may be), ``inputs`` and
+            ``outputs`` (names of tensors between which the file is cut), ``quantized_io``,
+            ``stateful`` (recurrent nodes keep their state from run to run) and ``limits`` (a
+            `Limits`: what the file may take while it is loaded), see
             ``qnnrt.importers.onnx.load``; for TFLite ``signature``, ``shapes``,
             ``variables``, ``quantized_io``, ``stateful`` and ``limits``, see
             ``qnnrt.importers.tflite.load``. For a context binary ``system``, the path of the QNN

@@ -66,6 +66,7 @@ def load(
     layout: Literal["keep", "nhwc"] = "keep",
     shapes: Shapes | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
+    capacities: Mapping[str, int] | None = None,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     quantized_io: bool = False,
@@ -83,6 +84,10 @@ def load(
       or all in place of the dict) whatever is fed: it is a `DynamicModel` then.
     - `constants`: values for inputs that decide shapes or parameters (the shape of a Reshape, the
       axes of a reduction): QNN has these fixed in the graph. They are no inputs of the model then.
+    - `capacities`: the most that tensors may be whose value decides a size when the model runs (the
+      length of what a Range gives), by name; of a tensor with as many rows as the data decide, the
+      most rows. The output called as it with ``.count`` behind says what it would have been: where
+      that is more, there was no room for the rest. See docs/onnx.md.
     - `inputs`, `outputs`: names of tensors of the file's graph that become the model's inputs and
       outputs, in this order, in place of the file's: what lies before and behind them is not
       loaded. `outputs` alone leaves those inputs of the file that they depend on. The shape of an
@@ -122,7 +127,12 @@ def load(
         raise ValueError("outputs names no tensor: a model has one output or more")
     shapes = {} if shapes is None else shapes
     check_form(shapes)
-    return _load(source, layout, shapes, fixed, ends, quantized_io, stateful, limits)
+    most: Mapping[str, int] = {}
+    if capacities is not None:
+        from .capacities import checked
+
+        most = checked(capacities)
+    return _load(source, layout, shapes, fixed, ends, quantized_io, stateful, limits, most)
 
 
 def _names(option: str, given: Sequence[str] | None) -> list[str] | None:
@@ -171,16 +181,20 @@ def _model(
     quantized_io: bool,
     stateful: bool,
     limits: Limits | None,
+    capacities: Mapping[str, int],
 ) -> Model:
     proto, where = found.model, found.where
     opsets = opset_of(proto)
     budget = Budget(limits, where, lambda: size_of(found))
     functions = local_functions(proto, where)
     graph = proto.graph
-    part = Cutter(found, functions).part(*ends, shapes, fixed, budget)
+    cutter = Cutter(found, functions)
+    if capacities:
+        cutter.check_known("capacities", capacities)
+    part = cutter.part(*ends, shapes, fixed, budget)
     inputs = graph_inputs(graph, where, shapes, fixed, part.inputs)
     labels = named_apart(part.outputs, [name for name in inputs if name not in fixed])
-    lowering = GraphLowering(where, opsets, stateful, budget, functions)
+    lowering = GraphLowering(where, opsets, stateful, budget, functions, capacities)
     lowering.add_initializers(graph, found.apart)
     given: list[Edge] = []
     for name, (shape, dtype) in inputs.items():
@@ -204,6 +218,7 @@ def _model(
         taken.add(outputs[-1])
         if (count := lowering.env[name].count) is not None:
             counts[f"{label}.count"] = count
+    counts |= {f"{name}.count": wanted for name, wanted in lowering.wanted.items()}
     lowering.env.update(counts)
     for name in counts:
         if name in labels or any(name == edge.name for edge in given):

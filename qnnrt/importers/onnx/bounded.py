@@ -72,8 +72,9 @@ def kept_apart(g: Scope, n: OnnxNode, lower: Callable[[], Results]) -> Results:
     "DequantizeLinear", "Div", "Dropout", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater",
     "GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu",
     "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow",
-    "PRelu", "QuantizeLinear", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin", "Sinh",
-    "Softplus", "Sqrt", "Sub", "Sum", "Tan", "Tanh", "Where", "Xor",
+    "PRelu", "QuantizeLinear", "RandomNormalLike", "RandomUniformLike", "Reciprocal", "Relu",
+    "Round", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Sqrt", "Sub", "Sum", "Tan", "Tanh",
+    "Where", "Xor",
 )  # fmt: skip
 def _elementwise(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     axis = {v.axis - v.rank for v in rows.inputs.values()}
@@ -218,7 +219,9 @@ def _einsum(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
          "GlobalMaxPool", "GroupNormalization", "InstanceNormalization", "LRN", "MaxPool", "Resize",
          "DepthToSpace", "SpaceToDepth")  # fmt: skip
 def _images(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
-    """One after the other."""
+    """One after the other, or a norm of each place."""
+    if n.op in ("BatchNormalization", "LRN") and rows.only().rank > rows.axis >= 2:
+        return rows.axis
     least = 2 if n.op == "BatchNormalization" else 3
     if rows.only().rank < least or rows.axis != 0 or y.shape[0] != rows.only().shape[0]:
         raise Unsupported("images of which the data decide how large they are")

@@ -64,8 +64,8 @@ class Cutter:
         ends = self._own_outputs() if outputs is None else list(outputs)
         if inputs is None and outputs is None:
             return Part(self.real_inputs(), ends, self._needed(self.found.nodes, ends))
-        self._check_known("inputs", inputs or ())
-        self._check_known("outputs", outputs or ())
+        self.check_known("inputs", inputs or ())
+        self.check_known("outputs", outputs or ())
         nodes = self.found.nodes
         if inputs is not None:
             cut = set(inputs)
@@ -132,7 +132,7 @@ class Cutter:
 
     # ---- names -----------------------------------------------------------------------------
 
-    def _check_known(self, option: str, names: Iterable[str]) -> None:
+    def check_known(self, option: str, names: Iterable[str]) -> None:
         known = {v.name for v in self.graph.input} | self._constants
         known |= {name for node in self.found.nodes for name in node.output if name}
         unknown = [name for name in names if name not in known]

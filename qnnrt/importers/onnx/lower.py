@@ -84,8 +84,11 @@ class GraphLowering(Scope):
         stateful: bool = False,
         budget: Budget | None = None,
         functions: Mapping[Key, onnx.FunctionProto] | None = None,
+        capacities: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__(where, stateful, budget)
+        self.capacities = capacities or {}
+        self.wanted: dict[str, Value] = {}  # what a tensor with a capacity would have been
         self.opsets = opsets
         self.functions = functions or {}
         self.unsupported: list[UnsupportedNode] = []
@@ -101,6 +104,7 @@ class GraphLowering(Scope):
         # One without elements has nothing to compute with: it is known, as a constant is.
         known = constant(np.empty(shape, dtype)) if 0 in shape else None
         self.env[name] = known or Value(shape, dtype, edge, perm)
+        self._hold(name)
         return edge
 
     def add_constant(
@@ -204,7 +208,7 @@ class GraphLowering(Scope):
             self.poisoned.update(filter(None, node.outputs))
             return
         except Unsupported as exc:
-            self._refuse(node, str(exc))
+            self._refuse(node, str(exc) + self._held_by(given, inputs))
             return
         except ModelError:
             raise
@@ -261,8 +265,38 @@ class GraphLowering(Scope):
                     self._made.add(id(thing))
                 if thing.edge is not None and not thing.edge.name:
                     thing.edge.name = out
+                if out in self.capacities:
+                    self._hold(out)
             elif thing is not None or given.op_type in CONTROL:
                 self.other[out] = thing
+
+    def _held_by(self, node: Written, inputs: Sequence[Value | None]) -> str:
+        """What a caller can do about a size that the data decide, of a tensor of the file itself:
+        one of a body is another one in each turn."""
+        if node.domain or node.op_type not in _SIZED:
+            return ""
+        places = range(len(inputs))[_SIZED[node.op_type]]
+        names = [
+            name
+            for i in places
+            if (v := inputs[i]) is not None and not v.is_const and (name := node.input[i])
+        ]
+        listed = ", ".join(f"{shortened(repr(name))}: ..." for name in names)
+        return f"; or say the most that it can be: capacities={{{listed}}}" if names else ""
+
+    def _hold(self, name: str) -> None:
+        """Holds a tensor to the capacity that was given for it."""
+        if name not in self.capacities:
+            return
+        from . import capacities
+
+        most = self.capacities[name]
+        try:
+            self.env[name], wanted = capacities.held(self, name, self.env[name], most)
+        except Unsupported as exc:
+            raise ModelError(f"{self.where}: {exc}") from None
+        if wanted is not None:
+            self.wanted[name] = wanted
 
     def _known(self, node: OnnxNode) -> bool:
         if (node.domain == "" and node.op in TABLE) or node.op in constants.FOLDED_OPS:
@@ -394,7 +428,7 @@ class GraphLowering(Scope):
         plain = all(v is None or v.count is None for v in node.inputs)
         rule = ROWS.get(node.op) if node.domain == "" else None
         if rule is None and not plain and node.domain == "":
-            from .rows import TAKEN
+            from .row_windows import TAKEN
 
             rule = TAKEN.get(node.op)
         if rule is not None and (made := rule(self, node, lower)) is not None:

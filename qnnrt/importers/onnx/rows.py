@@ -37,7 +37,7 @@ def _made_by(*op_types: str) -> Callable[[RowsRule], RowsRule]:
     return register
 
 
-def _taken_by(*op_types: str) -> Callable[[RowsRule], RowsRule]:
+def taken_by(*op_types: str) -> Callable[[RowsRule], RowsRule]:
     def register(rule: RowsRule) -> RowsRule:
         TAKEN.update(dict.fromkeys(op_types, rule))
         return rule
@@ -49,7 +49,7 @@ def _counted(n: OnnxNode) -> bool:
     return any(v is not None and v.count is not None for v in n.inputs)
 
 
-def _whole(v: Value) -> Value:
+def all_rows(v: Value) -> Value:
     """All rows, whether they count or not."""
     return v if v.count is None else replace(v, count=None)
 
@@ -70,10 +70,10 @@ def counting(g: Scope, x: Value, fill: object) -> Value:
     most = x.shape[x.axis]
     along = (most,) + (1,) * (x.rank - x.axis - 1)
     mask = g.b.reshape(_mask(g, x.count, most), along)
-    return g.emitted("Where", [mask, _whole(x), constant(np.array(fill, x.dtype))])
+    return g.emitted("Where", [mask, all_rows(x), constant(np.array(fill, x.dtype))])
 
 
-def _lowest(dtype: np.dtype) -> object:
+def lowest(dtype: np.dtype) -> object:
     if dtype.kind == "b":
         return False
     return -np.inf if is_float(dtype) else np.iinfo(dtype).min
@@ -88,12 +88,12 @@ def _highest(dtype: np.dtype) -> object:
 # ---- sizes -------------------------------------------------------------------------------------
 
 
-@_taken_by("Shape")
+@taken_by("Shape")
 def _shape(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     return [shape_of(n, shape_slice(n))] if _counted(n) else None
 
 
-@_taken_by("Size")
+@taken_by("Size")
 def _size(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     return [element_count(g, n.input(0))] if _counted(n) else None
 
@@ -134,7 +134,7 @@ def _compress(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
         mask = _mask(g, x.count, x.shape[axis])
         if condition.shape != mask.shape:
             raise Unsupported("a choice by a condition that has another number of rows")
-        condition, x = g.emitted("And", [condition, mask]), _whole(x)
+        condition, x = g.emitted("And", [condition, mask]), all_rows(x)
     places = g.emitted("NonZero", [condition])
     places = g.emitted("Squeeze", [places, constant(np.array([0]))])
     return [g.emitted("Gather", [x, places], axis=axis)]
@@ -152,7 +152,7 @@ def _top_k(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
         raise Unsupported("as many of the largest as the data decide, not in order")
     how = {"axis": axis, "largest": n.integer("largest", 1)}
     if among:
-        worst = _lowest if n.integer("largest", 1) else _highest
+        worst = lowest if n.integer("largest", 1) else _highest
         x = counting(g, x, worst(x.dtype))
     elif x.count is not None:
         raise Unsupported("rows along two axes, of both of which the data decide how many count")
@@ -206,7 +206,7 @@ def _suppression(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     elif threshold is not None:
         above = g.emitted("Greater", [scores, threshold])
         scores = g.emitted("Where", [above, scores, constant(np.array(-np.inf, scores.dtype))])
-    boxes = _whole(boxes)
+    boxes = all_rows(boxes)
     if n.integer("center_point_box"):
         boxes = _corners(g, boxes)
     g.b.scope = n.name
@@ -246,9 +246,9 @@ def either_rows(g: Scope, condition: Value, a: Value, b: Value) -> Value | None:
         counts.append(v.count or constant(np.array([size])))
         if 0 < size < room:
             more = constant(np.zeros((*v.shape[:axis], room - size, *v.shape[axis + 1 :]), v.dtype))
-            v = g.emitted("Concat", [_whole(v), more], axis=axis)
+            v = g.emitted("Concat", [all_rows(v), more], axis=axis)
         if size:
-            padded.append(_whole(v))
+            padded.append(all_rows(v))
     found = padded[0] if len(padded) == 1 else g.emitted("Where", [condition, *padded])
     return replace(found, count=g.emitted("Where", [condition, *counts]), axis=axis)
 
@@ -262,8 +262,8 @@ def _from_front(g: Scope, index: Value, count: Number) -> Value:
         return index
     zero = constant(np.zeros((), index.dtype))
     last = g.emitted("CastLike", [count, zero])
-    back = g.emitted("Add", [_whole(index), last])
-    found = g.emitted("Where", [g.emitted("Less", [_whole(index), zero]), back, _whole(index)])
+    back = g.emitted("Add", [all_rows(index), last])
+    found = g.emitted("Where", [g.emitted("Less", [all_rows(index), zero]), back, all_rows(index)])
     return g.b.reshape(found, index.shape)  # one place has no dimensions, the number has one
 
 
@@ -274,7 +274,7 @@ def _columns_from_front(g: Scope, index: Value, x: Value) -> Value:
     if depth == 1:
         return _from_front(g, index, x.count)
     ones = constant(np.ones(depth, np.int64))
-    columns = g.emitted_many("Split", [_whole(index), ones], depth, axis=-1)
+    columns = g.emitted_many("Split", [all_rows(index), ones], depth, axis=-1)
     columns[x.axis] = _from_front(g, columns[x.axis], x.count)
     return g.emitted("Concat", columns, axis=-1)
 
@@ -286,13 +286,13 @@ def _places(g: Scope, index: Value) -> Value:
     return replace(counting(g, index, 0), count=index.count, axis=index.axis)
 
 
-@_taken_by("GatherElements")
+@taken_by("GatherElements")
 def _elements(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     n.inputs = [n.input(0), _places(g, n.input(1))]
     return None
 
 
-@_taken_by("Gather", "GatherND")
+@taken_by("Gather", "GatherND")
 def _gather(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     x, index = n.input(0), _places(g, n.input(1))
     if x.count is None:
@@ -310,7 +310,7 @@ def _gather(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
         moved = _columns_from_front(g, index, x)
     else:
         moved = _from_front(g, index, x.count)
-    n.inputs = [_whole(x), _whole(moved)]
+    n.inputs = [all_rows(x), all_rows(moved)]
     (y,) = lower()
     assert isinstance(y, Value)
     if index.count is not None:
@@ -321,7 +321,7 @@ def _gather(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
 # ---- what joins and sums rows ------------------------------------------------------------------
 
 
-@_taken_by("Concat")
+@taken_by("Concat")
 def _concat(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     values = [v for v in n.inputs if v is not None]
     if not _counted(n) or not values:
@@ -334,7 +334,7 @@ def _concat(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     if any(v.count is not None and v.axis != axis for v in values):
         raise Unsupported("rows along two axes, of both of which the data decide how many count")
     values = [v for v in values if v.shape[axis]]
-    n.inputs = [_whole(v) for v in values]
+    n.inputs = [all_rows(v) for v in values]
     whole = n.inputs[0] if len(values) == 1 else lower()[0]
     assert isinstance(whole, Value)
     key = tuple(v.shape[axis] if v.count is None else v.count for v in values)
@@ -356,15 +356,15 @@ def _concat(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
 
 
 _NEUTRAL: dict[str, Callable[[np.dtype], object]] = {
-    "ReduceMax": _lowest, "ArgMax": _lowest, "ReduceLogSumExp": _lowest, "Softmax": _lowest,
-    "LogSoftmax": _lowest, "ReduceMin": _highest, "ArgMin": _highest,
+    "ReduceMax": lowest, "ArgMax": lowest, "ReduceLogSumExp": lowest, "Softmax": lowest,
+    "LogSoftmax": lowest, "ReduceMin": _highest, "ArgMin": _highest,
     "ReduceProd": lambda dtype: 1, "ReduceSum": lambda dtype: 0, "ReduceMean": lambda dtype: 0,
     "ReduceL1": lambda dtype: 0, "ReduceL2": lambda dtype: 0, "ReduceLogSum": lambda dtype: 0,
     "ReduceSumSquare": lambda dtype: 0,
 }  # fmt: skip
 
 
-@_taken_by(*_NEUTRAL)
+@taken_by(*_NEUTRAL)
 def _reduced(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     x = n.input(0)
     if x.count is None:
@@ -395,14 +395,14 @@ def _reduced(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     return found
 
 
-@_taken_by("CastLike")
+@taken_by("CastLike")
 def _cast_like(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     """Of what it is like it takes the type alone."""
-    n.inputs = [n.input(0), _whole(n.input(1))]
+    n.inputs = [n.input(0), all_rows(n.input(1))]
     return None
 
 
-@_taken_by("CumSum")
+@taken_by("CumSum")
 def _running(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     """From the last row on: those that do not count come first."""
     x, axis = n.input(0), n.const_input(1, "axis")
@@ -413,7 +413,7 @@ def _running(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     return None
 
 
-@_taken_by("MatMul", "Einsum")
+@taken_by("MatMul", "Einsum")
 def _summed(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     """A product over rows, which all that has them has alike."""
     values = [v for v in n.inputs if v is not None]
@@ -435,7 +435,7 @@ def _summed(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     return None
 
 
-@_taken_by("ScatterElements", "ScatterND", "Scatter")
+@taken_by("ScatterElements", "ScatterND", "Scatter")
 def _scatter(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     """Updates that do not count go to a row that is cut off behind."""
     x, index, updates = (n.input(i) for i in range(3))
@@ -443,7 +443,7 @@ def _scatter(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
         return None
     many = n.op == "ScatterND"
     axis = 0 if many else axis_of(n.integer("axis"), x.rank)
-    moved = _whole(index)
+    moved = all_rows(index)
     if x.count is not None:
         if x.axis >= index.shape[-1] if many else x.axis != axis:
             raise Unsupported("places in rows of which the data decide how many count")
@@ -452,7 +452,7 @@ def _scatter(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     if counted and any(v.count is not counted[0].count for v in counted):
         raise Unsupported("updates and their places with two numbers of rows")
     room = x.shape[axis]
-    whole = _whole(x)
+    whole = all_rows(x)
     if counted:
         first = counted[0]
         beyond = np.zeros(index.shape[-1] if many else 1, index.dtype)
@@ -461,7 +461,7 @@ def _scatter(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
         extra = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
         g.budget.array(extra, x.dtype, "a row for what does not count")
         whole = g.emitted("Concat", [whole, constant(np.zeros(extra, x.dtype))], axis=axis)
-    n.inputs = [whole, moved, _whole(updates)]
+    n.inputs = [whole, moved, all_rows(updates)]
     (y,) = lower()
     assert isinstance(y, Value)
     if counted:
@@ -470,7 +470,7 @@ def _scatter(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     return [y if x.count is None else replace(y, count=x.count, axis=x.axis)]
 
 
-@_taken_by("RoiAlign")
+@taken_by("RoiAlign")
 def _regions(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     """Regions that do not count lie outside of every image, which costs least."""
     regions = n.input(1)
@@ -548,7 +548,7 @@ def _unique_of(g: Scope, n: OnnxNode, x: Value) -> list[Value]:
         indices, order = g.emitted_many("TopK", [indices, every], 2, axis=0, largest=0)
         indices, order = (replace(v, count=places.count, axis=0) for v in (indices, order))
         values, numbers = (g.emitted("Gather", [v, order]) for v in (values, numbers))
-        rank = g.emitted("ScatterElements", [zeros, _whole(order), constant(np.arange(size))])
+        rank = g.emitted("ScatterElements", [zeros, all_rows(order), constant(np.arange(size))])
         inverse = g.emitted("Gather", [rank, inverse])
     return [values, indices, inverse, numbers]
 

@@ -59,6 +59,8 @@ def sized(data: np.ndarray, numbers: Sequence[Number | None]) -> Value:
 
 def itself(g: Scope, v: Value) -> Value:
     """The numbers themselves, as the graph has them."""
+    if v.exact is not None:
+        return v.exact
     assert v.sizes is not None
     flat = v.const.reshape(-1)
     parts = [
@@ -89,12 +91,13 @@ def computed(g: Scope, n: OnnxNode, opsets: dict[str, int], lower: Lower) -> Res
     """The results of a node with such inputs; None where it takes the numbers as data, which its
     inputs are then."""
     at = {i for i, v in enumerate(n.inputs) if v is not None and v.sizes is not None}
+    whole = all(v.exact is None or v.dtype.kind in "iu" for v in map(n.input, at))
     if n.domain == "":
         if n.op in SIZED and at <= set(SIZED[n.op][0]):
             made = SIZED[n.op][1](g, n, lower)
             if made is not None:
                 return made
-        if all(v is None or v.is_const for v in n.inputs):
+        if whole and all(v is None or v.is_const for v in n.inputs):
             made = _moved(g, n, at, opsets)
             if made is None:
                 made = _grown(g, n, at, opsets, lower)
@@ -120,7 +123,7 @@ def _moved(g: Scope, n: OnnxNode, at: set[int], opsets: dict[str, int]) -> Resul
         moved = {1, 2}
     if not at <= moved:
         return None
-    if n.op == "Cast" and n.integer("to") not in (6, 7):
+    if n.op == "Cast" and n.integer("to") not in (1, 6, 7, 11):
         return None
     values: list[np.ndarray] = []
     numbers: list[Number | None] = []
@@ -406,7 +409,7 @@ def _range(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     start, limit, step = (n.input(i) for i in range(3))
     if limit.sizes is None or start.sizes is not None or step.sizes is not None:
         return None
-    if not (start.is_const and step.is_const and int(step.const) == 1):
+    if not (start.is_const and step.is_const and step.const == 1 and start.const % 1 == 0):
         return None
     n.inputs = [start, plain(limit), step]
     (made,) = lower()

@@ -57,6 +57,7 @@ class Value:
         count: how many of the rows along `axis` count, where the data decide it: int64[1].
         sizes: of a constant: it is the most that its elements can be; those that the data decide
             are these, int64[1], the others None.
+        exact: of such a constant that is held to a capacity: what the graph computes, as data.
         pooled: of places of maxima: the shape that they count in.
     """
 
@@ -71,6 +72,7 @@ class Value:
     count: Value | None = None
     axis: int = 0
     sizes: tuple[Value | None, ...] | None = None
+    exact: Value | None = None
     pooled: Shape | None = None
 
     @property

@@ -1,0 +1,87 @@
+"""Capacities: the most that sizes may be which the data decide without saying how far they go, as
+a caller of ``load`` gives them by the names of tensors.
+
+A computed number becomes a size (sizes.py), rows get less room than the most there can be.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from ...dtypes import is_float, is_number
+from ..guard import shortened
+from .infer import LARGEST
+from .nodes import Unsupported
+from .scope import Scope
+from .sizes import fewer, itself, sized
+from .values import Value, constant
+
+
+def checked(given: Mapping[str, int] | None) -> dict[str, int]:
+    """What ``capacities=`` gives, as plain numbers."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise TypeError(
+            "capacities is a dict of names of tensors and the most that each may be, not "
+            f"{shortened(repr(given))}"
+        )
+    found = {}
+    for name, most in given.items():
+        try:
+            found[name] = operator.index(most)
+        except TypeError:
+            raise TypeError(
+                f"the capacity of {shortened(repr(name))} is {shortened(repr(most))}, no whole "
+                "number"
+            ) from None
+        if not 0 < found[name] <= LARGEST:
+            raise ValueError(
+                f"the capacity of {shortened(repr(name))} is {found[name]}; it has to be 1 to "
+                f"{LARGEST}"
+            )
+    return found
+
+
+def held(g: Scope, name: str, value: Value, most: int) -> tuple[Value, Value | None]:
+    """A value that is no more than `most`, and the number that it would be; None where it is known
+    when the file is loaded."""
+    if value.count is not None:
+        return _rows(g, value, most), value.count
+    if value.is_const and value.sizes is None:
+        return value, None
+    if not is_number(value.dtype) or value.dtype.kind == "b":
+        raise Unsupported(
+            f"{shortened(repr(name))} is {value.dtype.name}{list(value.shape)}: a capacity is for "
+            "a number, or for as many rows as the data decide"
+        )
+    if value.sizes is not None:
+        less = [None if s is None else fewer(g, s, most) for s in value.sizes]
+        wanted = itself(g, value)
+        return replace(sized(np.minimum(value.const, most), less), exact=wanted), wanted
+    flat = g.b.reshape(value, (math.prod(value.shape),))
+    if is_float(value.dtype):
+        flat = g.emitted("Ceil", [flat])
+    if value.dtype != np.int64:
+        flat = g.emitted("Cast", [flat], to=7)
+    ends = [constant(np.array([end])) for end in (0, most)]
+    within = g.emitted("Min", [g.emitted("Max", [flat, ends[0]]), ends[1]])
+    count = within.shape[0]
+    numbers = [within] if count == 1 else g.emitted_many(
+        "Split", [within, constant(np.ones(count, np.int64))], count, axis=0
+    )  # fmt: skip
+    return replace(sized(np.full(value.shape, most, value.dtype), numbers), exact=value), value
+
+
+def _rows(g: Scope, value: Value, most: int) -> Value:
+    assert value.count is not None
+    if most >= value.shape[value.axis]:
+        return value
+    part = [constant(np.array([at])) for at in (0, most, value.axis)]
+    kept = g.emitted("Slice", [replace(value, count=None), *part])
+    return replace(kept, count=fewer(g, value.count, most), axis=value.axis)
