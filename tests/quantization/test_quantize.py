@@ -50,6 +50,21 @@ def test_halves_go_to_the_even_integer() -> None:
     assert qnnrt.quantize(0.5, Quantization(1.0, -3), "UFIXED_POINT_8") == 3
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16"])
+def test_a_mask_of_the_least_float_has_its_first_and_last_code(dtype: str) -> None:
+    info, largest = np.iinfo(dtype), np.finfo(np.float32).max
+    scale = np.float32(largest / (int(info.max) - int(info.min)))
+    rng = np.random.default_rng(52)
+    for near in (np.nextafter(scale, np.float32(0)), scale, np.nextafter(scale, largest)):
+        of = Fixed(dtype, float(near), -int(info.max))
+        x = np.array([-largest, -near * 1.5, -near * 2.5, -near * 0.4, -3, 0, 3, near], np.float32)
+        x = np.concatenate([x, rng.uniform(-1, 1, 1000).astype(np.float32) * largest])
+        x = np.append(x, np.float32([np.inf, -np.inf, np.nan]))
+        [found] = run_fixed("Quantize", [x], [(x.shape, of)])
+        steps = np.nan_to_num(np.rint(x / near), nan=0) + info.max
+        np.testing.assert_array_equal(found, np.clip(steps, info.min, info.max).astype(dtype))
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_blocks_have_their_scales(axis: int) -> None:
     codes = np.arange(-12, 12, dtype=np.int8).reshape(4, 6)

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include "ops/isa.h"
 
@@ -29,18 +30,22 @@ struct Encoder {
   float least = 0, most = 0;  // the real numbers of the first and the last code
   int32_t bias = 0;           // what rounding by addition leaves, and the offset
 
+  static constexpr float kLargest = std::numeric_limits<float>::max();
   static constexpr float kMagic = 12582912.0f;  // 1.5 x 2^23: adding it rounds to an integer
   static bool Takes(float scale, int32_t offset, int64_t low, int64_t high) {
-    // Far from the floats' limits, and sums that kMagic rounds.
-    return scale > 0x1p-100f && scale < 0x1p100f && low + offset > -(1 << 21) &&
-           high + offset < (1 << 21);
+    // Quotients that do not vanish, and sums that kMagic rounds. The largest float, which stands
+    // for infinity, becomes the last code, as with the scale of a mask whose least number it is.
+    const int64_t first = low + offset, last = high + offset;
+    const double widest = static_cast<double>(std::max(-first, last)) - 0.25;
+    return scale > 0x1p-100f && scale < 0x1p126f &&
+           static_cast<double>(scale) * widest < kLargest && first > -(1 << 21) && last < (1 << 21);
   }
   Encoder() = default;
   Encoder(float scale, int32_t offset, int64_t low, int64_t high)
       : scale(scale),
         inverse(1.0f / scale),
-        least(scale * static_cast<float>(low + offset)),
-        most(scale * static_cast<float>(high + offset)) {
+        least(std::max(scale * static_cast<float>(low + offset), -kLargest)),
+        most(std::min(scale * static_cast<float>(high + offset), kLargest)) {
     std::memcpy(&bias, &kMagic, sizeof(bias));
     bias += offset;
   }
