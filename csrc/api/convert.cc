@@ -8,6 +8,7 @@
 #include "abi/qnn_op_names.h"
 #include "api/encoding.h"
 #include "ops/encoding.h"
+#include "ops/fixed/bias_scale.h"
 #include "ops/strided_copy.h"
 #include "support/number_of.h"
 
@@ -218,7 +219,7 @@ Status SetWidth4(Qnn_DataType_t packed, Tensor* tensor) {
 bool IsOmitted(const Qnn_Tensor_t& tensor) {
   const Qnn_TensorV1_t& t = tensor.v1;
   if (t.type == QNN_TENSOR_TYPE_NULL) return true;
-  if (t.dimensions == nullptr) return false;
+  if (t.dimensions == nullptr || t.rank > kMostDims) return false;
   for (uint32_t d = 0; d < t.rank; ++d) {
     if (t.dimensions[d] == 0) return true;
   }
@@ -421,6 +422,7 @@ Result<NodeAlone> NodeAloneFromQnn(const Qnn_OpConfig_t& config, const OpPackage
         continue;
       }
       if (!tensor.ok()) return std::move(tensor).status();
+      QNNRT_RETURN_IF_ERROR(CheckTensor(*tensor));  // as a graph would, when it is created
       alone.tensors.push_back(std::move(tensor).value());
       to->push_back(&alone.tensors.back());
     }

@@ -70,13 +70,7 @@ Status Graph::CheckNew(const Tensor& tensor) const {
                  "tensor '%s': shape %s has more elements than memory can hold", name,
                  ShapeText(tensor.shape).c_str());
   }
-  if (TypeBit(tensor.dtype) == 0) {
-    return Error(QNN_TENSOR_ERROR_UNSUPPORTED_TENSOR_PARAM,
-                 "tensor '%s': no kernel of this backend works on the element type %s", name,
-                 DataTypeName(tensor.dtype));
-  }
-  if (!LeavesScaleOpen(tensor)) QNNRT_RETURN_IF_ERROR(CheckEncoding(tensor));
-  return Status::Ok();
+  return CheckTensor(tensor);
 }
 
 Status Graph::Add(Tensor tensor) {

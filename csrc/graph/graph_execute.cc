@@ -8,6 +8,7 @@
 #include "ir/match.h"
 #include "memory/descriptor.h"
 #include "memory/memory.h"
+#include "support/number_of.h"
 
 namespace qnnrt {
 namespace {
@@ -18,6 +19,12 @@ struct Unpin {  // on every return, and on an exception
     if (binding != nullptr) Graph::Release(binding);
   }
 };
+
+Status WrongVersion(const Qnn_Tensor_t& given, const Tensor& expected) {
+  return Error(QNN_GRAPH_ERROR_INVALID_TENSOR,
+               "tensor '%s': tensor version %u is unknown; 1 and 2 are supported",
+               expected.name.c_str(), NumberOf(given.version));
+}
 
 }  // namespace
 
@@ -121,6 +128,7 @@ Status Graph::WrongBuffer(const Qnn_TensorV1_t& given, const AppTensor& expected
 Status Graph::BindOne(const Qnn_Tensor_t& given, size_t app_tensor, Binding* binding) const {
   const AppTensor& app = app_[app_tensor];
   const Tensor& tensor = *app.tensor;
+  if (!HasKnownVersion(given)) return WrongVersion(given, tensor);
   const Qnn_TensorV1_t& t = given.v1;  // version 2 begins with the same fields
   if (!SameTypeAndShape(t, tensor.dtype, tensor.shape)) return WrongTensor(t, tensor);
   if (t.memType == QNN_TENSORMEMTYPE_MEMHANDLE) return BindHandle(t.memHandle, app_tensor, binding);

@@ -7,6 +7,7 @@
 
 #include "abi/qnn_types.h"
 #include "ir/types.h"
+#include "support/number_of.h"
 
 namespace qnnrt {
 
@@ -16,6 +17,11 @@ size_t FindId(uint32_t id, size_t likely, size_t first, size_t end, IdAt id_at) 
   if (likely < end && id_at(likely) == id) return likely;
   while (first < end && id_at(first) != id) ++first;
   return first;
+}
+
+// 1 or 2: of others the rest cannot be read.
+inline bool HasKnownVersion(const Qnn_Tensor_t& given) {
+  return NumberOf(given.version) - QNN_TENSOR_VERSION_1 <= 1;
 }
 
 // Whether it has this type and, unless the client omits them, these dimensions.

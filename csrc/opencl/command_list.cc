@@ -174,6 +174,7 @@ Status CommandList::Match(const Qnn_Tensor_t* tensors, uint32_t count, size_t fi
         FindId(given.id, first + i, first, end, [this](size_t k) { return io_[k].id; });
     if (at == end)
       return Status(QNN_GRAPH_ERROR_INVALID_TENSOR, "the graph has no such input or output");
+    if (!HasKnownVersion(tensors[i])) return io_[at].Refuse("its tensor version is unknown");
     QNNRT_RETURN_IF_ERROR(BindOne(given, io_[at], strict, &binding->entries[at]));
   }
   return Status::Ok();

@@ -389,5 +389,5 @@ def test_a_node_is_validated_before_its_tensors_are_in_a_graph(backend) -> None:
     backend.validate_op("Relu", [tensor("x", 0.1)], [tensor("y", 0.1)])
     with pytest.raises(QnnError) as caught:
         backend.validate_op("Relu", [tensor("x", 0.1)], [tensor("y", -0.1)])
-    assert caught.value.code == 3110
+    assert caught.value.code == 7004
     assert "tensor 'y'" in str(caught.value)

@@ -1,5 +1,7 @@
 #include "ops/fixed/bias_scale.h"
 
+#include "abi/qnn_errors.h"
+#include "ops/encoding.h"
 #include "ops/op.h"
 
 namespace qnnrt {
@@ -9,6 +11,15 @@ bool LeavesScaleOpen(const Tensor& tensor) {
   return tensor.dtype == QNN_DATATYPE_SFIXED_POINT_32 && tensor.type == QNN_TENSOR_TYPE_STATIC &&
          q.defined && q.per_tensor() && q.scales.size() == 1 && q.scales[0] == 0 &&
          q.offsets[0] == 0;
+}
+
+Status CheckTensor(const Tensor& tensor) {
+  if (TypeBit(tensor.dtype) == 0) {
+    return Error(QNN_TENSOR_ERROR_UNSUPPORTED_TENSOR_PARAM,
+                 "tensor '%s': no kernel of this backend works on the element type %s",
+                 tensor.name.c_str(), DataTypeName(tensor.dtype));
+  }
+  return LeavesScaleOpen(tensor) ? Status::Ok() : CheckEncoding(tensor);
 }
 
 std::optional<Tensor> BiasOfProducts(const Node& node) {
