@@ -91,6 +91,18 @@ class BoundTensor:
         self._given = True  # whoever has it may have written into it
         return array
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """``array``, where numpy asks for one."""
+        return np.array(self.array, dtype, copy=copy)
+
+    def __dlpack__(self, **how: Any) -> Any:
+        """``array``, for ``torch.from_dlpack`` and others; types that DLPack has and numpy has
+        not are refused."""
+        return self.array.__dlpack__(**how)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
     def _memory(self) -> np.ndarray:
         """``array``, for this package, which does not count as somebody's look at it."""
         if self.io == "scratch":

@@ -488,3 +488,21 @@ def test_the_class_has_the_parameters_that_its_sessions_take() -> None:
     parameters = inspect.signature(qnnrt.Session).parameters
     assert list(parameters)[:2] == ["model", "backend"]
     assert {"io", "strict", "threads", "precision", "options"} <= set(parameters)
+
+
+@IO
+def test_numpy_and_dlpack_take_a_tensor_of_a_session_as_its_memory(io):
+    with qnnrt.Session(add_model(), io=io) as s:
+        bound = s.inputs["a"]
+        for array in (np.asarray(bound), np.from_dlpack(bound)):
+            assert np.shares_memory(array, bound.array)
+            assert array.shape == bound.shape
+            assert array.dtype == bound.dtype
+        assert np.asarray(bound, np.float64).dtype == np.float64
+        assert not np.shares_memory(np.array(bound), bound.array)
+        bound.array[...] = -3
+        found = s.run({"a": bound, "b": np.ones(bound.shape, np.float32)})
+        assert (found["w"] == -2).all()
+        del array
+    with pytest.raises(qnnrt.ClosedError):
+        np.asarray(bound)
