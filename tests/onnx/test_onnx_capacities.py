@@ -118,6 +118,11 @@ def test_a_convolution_behind_it() -> None:
             {"at": np.array([0])},
         ),
         (
+            [node("Concat", ["n", "one"], ["s"], axis=0), node("Tile", ["row", "s"], ["y"])],
+            0,
+            {"row": random(1, 3, 2), "one": np.array([1])},
+        ),
+        (
             [node("Cast", ["n"], ["f"], to=1), node("Squeeze", ["f"], ["h"]),
              node("Range", ["zero", "h", "one"], ["y"])],
             0,

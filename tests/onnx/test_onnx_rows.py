@@ -131,7 +131,7 @@ FIRST = {**ZERO, "first": np.array([0])}
         ([node("Add", ["y", "x"], ["z"])], r"input 1 has 6 rows"),
         ([node("Reshape", ["y", "two"], ["z"])], "a reshape of"),
         ([node("Tile", ["y", "back"], ["z"])], "as many rows as the data decide|among others"),
-        ([node("Shape", ["y"], ["s"]), node("Tile", ["x", "s"], ["z"])], "must be known when"),
+        ([node("Shape", ["y"], ["s"]), node("Unsqueeze", ["x", "s"], ["z"])], "must be known when"),
     ],
 )
 def test_what_would_mix_rows_is_refused(more: list[onnx.NodeProto], message: str) -> None:

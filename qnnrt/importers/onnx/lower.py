@@ -51,6 +51,7 @@ _SIZED = {
     "Expand": slice(1, 2),
     "Range": slice(3),
     "Slice": slice(2, 3),
+    "Tile": slice(1, 2),
 }
 
 #: How many types of a node's inputs an error message lists.

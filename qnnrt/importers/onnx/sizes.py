@@ -326,6 +326,21 @@ def _expand(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     return [replace(made, axis=axis, count=at[1] if x.count is None else x.count)]
 
 
+@takes_sizes(range(1, 2), "Tile")
+def _tile(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
+    """The first of the copies count."""
+    x, repeats = n.input(0), n.input(1)
+    at = _one(repeats)
+    if at is None:
+        raise Unsupported("a shape of which the data decide more than one size")
+    if x.count is not None:
+        raise Unsupported("rows of which the data decide how many count, among others")
+    n.inputs = [x, plain(repeats)]
+    (made,) = lower()
+    assert isinstance(made, Value)
+    return [replace(made, axis=at[0], count=times(g, at[1], x.shape[at[0]]))]
+
+
 @takes_sizes(range(1, 2), "Reshape")
 def _reshape(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     """The elements say how large it is."""
