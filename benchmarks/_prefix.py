@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
+from itertools import cycle
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from _harness import Benchmark
 from qnnrt.llm import LanguageModel
 
 TOKENS = 8  # that the other process adds
+NEW, BEFORE, BATCH = "new memory", "memory that came before", "a batch's memory"
+TEXTS = 4  # of the batch
 clock = time.perf_counter_ns
 
 
@@ -46,13 +49,15 @@ def receiver(path: str, options: dict[str, Any], pipe: Connection, keep: bool) -
 
 
 def measure(bench: Benchmark, path: Path, threads: int, length: int) -> None:
-    """Adds cases, for memory that the receiver has not had before and for memory that it has: ways
-    are how far the receiver has come; the last one is without a hand-off."""
-    for keep in (False, True):
-        _measure(bench, path, threads, length, keep)
+    """Adds cases, for memory that the receiver has not had before, for memory that it has, and for
+    texts of a batch, in turn, whose memory stays there when they go: ways are how far the receiver
+    has come; the last one is without a hand-off."""
+    for memory in (NEW, BEFORE, BATCH):
+        _measure(bench, path, threads, length, memory)
 
 
-def _measure(bench: Benchmark, path: Path, threads: int, length: int, keep: bool) -> None:
+def _measure(bench: Benchmark, path: Path, threads: int, length: int, memory: str) -> None:
+    keep = memory == BEFORE
     options = {"threads": threads, "strict": True}
     spawn = multiprocessing.get_context("spawn")
     here, there = spawn.Pipe()
@@ -60,16 +65,21 @@ def _measure(bench: Benchmark, path: Path, threads: int, length: int, keep: bool
     process.start()
     with LanguageModel(path, **options) as model:
         tokens = [i * 7919 % model.vocabulary for i in range(length)]
-        text = model.conversation()
-        text.append(tokens)
-        expected = list(text.generate(TOKENS))
-        text.rewind(length)
+        if memory == BATCH:
+            batch = model.batch(TEXTS)
+            texts = [batch.add(tokens) for _ in range(TEXTS)]
+        else:
+            texts = [model.conversation()]
+            texts[0].append(tokens)
+        expected = list(texts[0].generate(TOKENS))
+        texts[0].rewind(length)
+        turn = cycle(texts)
         assert here.recv() == "ready"
 
         def sample(way: int, n: int) -> float:
             total = 0
             for _ in range(n):
-                here.send_bytes(text.prefix.to_bytes())
+                here.send_bytes(next(turn).prefix.to_bytes())
                 *passed, made, read = here.recv()
                 assert made == expected
                 # Tokens that it made, and the last one of the text, twice: it read no other.
@@ -84,7 +94,6 @@ def _measure(bench: Benchmark, path: Path, threads: int, length: int, keep: bool
             alone.append(tokens)
             next(alone.generate(1))
 
-        memory = "memory that came before" if keep else "new memory"
         case = bench.case(f"a text of {length} handed over in {memory}, {threads} threads")
         for i, name in enumerate(("mapped and bound", "the next token is there")):
             case.sampled(name, lambda n, i=i: sample(i, n))

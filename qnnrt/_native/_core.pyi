@@ -188,6 +188,7 @@ class Slots:
     def count(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
 
+def place_caches(sizes: Iterable[int], rows: int, row: int) -> tuple[list[int], int]: ...
 def receive_prefix(message: bytes) -> Prefix: ...
 
 RING_DROP_OLDEST: int
@@ -629,12 +630,14 @@ class PrefixBinder:
         self,
         memory: Any,
         together: Together,
-        parts: Parts,
+        places: dict[tuple[int, int, int], Parts],
+        sizes: Iterable[int],
         owner: Any,
         bound: dict[Any, Slots],
         key: Any,
     ) -> None: ...
     def receive(self, message: bytes) -> tuple[Prefix, Slots]: ...
+    def settle(self) -> list[Any] | None: ...
 
 @disjoint_base
 class Runnable:

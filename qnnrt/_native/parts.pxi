@@ -15,8 +15,8 @@ cdef class Parts:
         nbytes: how large a buffer has to be.
     """
 
-    cdef readonly tuple tensors
-    cdef readonly object nbytes
+    cdef tuple _tensors  # None: not asked for yet, those of _origin at other offsets
+    cdef Parts _origin
     cdef vector[Qnn_MemDescriptor_t] _descriptors
     cdef vector[QnnMemHtp_Descriptor_t] _custom  # theirs; buffer's part of it under the mutex
     cdef mutex _mutex
@@ -25,17 +25,17 @@ cdef class Parts:
     cdef uint64_t _nbytes
 
     def __init__(self, tensors, nbytes):
-        self.tensors = tuple(tensors)
-        self.nbytes = self._nbytes = nbytes
+        self._tensors = tuple(tensors)
+        self._nbytes = nbytes
         cdef Qnn_MemDescriptor_t d
         cdef QnnMemHtp_Descriptor_t custom
         cdef uint32_t* dims
         cdef size_t i
-        for shape, _, _ in self.tensors:
+        for shape, _, _ in self._tensors:
             for n in shape:
                 self._dims.push_back(n)
         dims = self._dims.data()
-        for shape, data_type, offset in self.tensors:
+        for shape, data_type, offset in self._tensors:
             memset(&d, 0, sizeof(d))
             d.memShape.numDim = <uint32_t>len(shape)
             d.memShape.dimSize = dims
@@ -49,6 +49,32 @@ cdef class Parts:
         self._custom.resize(self._descriptors.size(), custom)
         for i in range(self._descriptors.size()):
             self._descriptors[i].customInfo = &self._custom[i]
+
+    @property
+    def tensors(self) -> tuple:
+        cdef Py_ssize_t i
+        if self._tensors is None:
+            self._tensors = tuple([(shape, data_type, self._offsets[i]) for i, (shape, data_type, _)
+                                   in enumerate(self._origin.tensors)])
+        return self._tensors
+
+    @property
+    def nbytes(self) -> int:
+        return self._nbytes
+
+    cdef Parts _moved(self, vector[uint64_t]& offsets, uint64_t nbytes):
+        """The same tensors at other offsets of a buffer of another size."""
+        cdef Parts moved = Parts.__new__(Parts)
+        cdef ptrdiff_t dims
+        cdef size_t i
+        moved._origin, moved._nbytes, moved._offsets = self, nbytes, offsets
+        moved._descriptors, moved._dims = self._descriptors, self._dims
+        moved._custom.resize(self._custom.size(), self._custom[0])
+        for i in range(moved._descriptors.size()):
+            dims = self._descriptors[i].memShape.dimSize - self._dims.data()
+            moved._descriptors[i].memShape.dimSize = moved._dims.data() + dims
+            moved._descriptors[i].customInfo = &moved._custom[i]
+        return moved
 
     cdef void _prefetch(self) noexcept:
         """Has the caches fetch what registering reads, as ``Runner._prefetch``."""
@@ -160,7 +186,7 @@ cdef class PartHandles(Held):
 
 
 cdef enum:
-    _MOST_PARTS = 16  # of a context, until those that are gone are looked for
+    _MOST_PARTS = 16  # of a context, until those that are gone are looked for first
 
 
 cdef class Tally:
@@ -178,11 +204,13 @@ cdef class Registrar:
     cdef Library _library
     cdef dict _groups
     cdef Tally _of_context, _of_session
+    cdef Py_ssize_t _most  # groups of the context until those that are gone are looked for
 
     def __init__(self, context, counters):
         self._context, self._owner, self._library = context, context._held, context._library
         self._registering, self._groups = context._registering, context._parts
         self._of_context, self._of_session = context._registered, counters.registered
+        self._most = _MOST_PARTS
 
     cdef PartHandles _handles(self, Buffer buffer, Parts parts):
         """The live handles of the context for exactly these parts of a buffer, or new ones, in one
@@ -197,9 +225,10 @@ cdef class Registrar:
                     return group
             group = PartHandles.__new__(PartHandles)
             group._register(self._context, self._owner, self._library, parts, buffer)
-            if len(self._groups) >= _MOST_PARTS:
+            if len(self._groups) >= self._most:
                 for gone in [k for k, r in self._groups.copy().items() if r() is None]:
                     self._groups.pop(gone, None)
+                self._most = max(_MOST_PARTS, 2 * len(self._groups))
             self._groups[key] = PyWeakref_NewRef(group, None)
             self._of_context.n += <Py_ssize_t>parts._offsets.size()
             self._of_session.n += <Py_ssize_t>parts._offsets.size()

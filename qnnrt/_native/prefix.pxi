@@ -33,6 +33,35 @@ cdef class Slots:
     __hash__ = None
 
 
+cdef enum:
+    _CACHE_ALIGNMENT = 4096  # of each tensor in a buffer of caches
+
+
+cdef uint64_t _place_caches(const vector[uint64_t]& sizes, uint64_t rows, uint64_t row,
+                            vector[uint64_t]& offsets) noexcept:
+    """Where the caches of a text lie in a buffer of those of so many: of each tensor all rows are
+    next to each other. Returns the size of such a buffer; more than any has, if it is too large for
+    a number."""
+    cdef uint64_t at = 0, most = <uint64_t>1 << 62
+    cdef size_t i
+    offsets.clear()
+    for i in range(sizes.size()):
+        if sizes[i] and rows > (most - at) // sizes[i]:
+            return <uint64_t>-1
+        offsets.push_back(at + row * sizes[i])
+        at += rows * sizes[i] + _CACHE_ALIGNMENT - 1
+        at -= at % _CACHE_ALIGNMENT
+    return at
+
+
+def place_caches(sizes, rows, row):
+    """Of tensors of so many bytes each: where those of a text lie in a buffer with the caches of
+    ``rows`` texts, and the size of that buffer."""
+    cdef vector[uint64_t] offsets
+    cdef uint64_t nbytes = _place_caches(sizes, rows, row, offsets)
+    return [offsets[i] for i in range(offsets.size())], nbytes
+
+
 cdef class Prefix:
     """A text that was read, with its cache. It can be sent to another process, pickled or as
     `to_bytes`: the cache goes as a file descriptor, not as bytes. Who goes on with it writes into

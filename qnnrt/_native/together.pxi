@@ -68,31 +68,54 @@ cdef class Together:
         return group
 
 
+cdef class _SharedMemory:
+    """Memory of several texts that came from another process, mapped and registered."""
+
+    cdef Buffer buffer  # with a close of its own
+    cdef dict groups    # row -> what it is bound by
+    cdef int64_t rows
+
+
+cdef enum:
+    _MOST_MEMORIES = 4  # of several texts each that stay; those of so many senders, say
+    _MOST_SETTLED = 64  # texts of one that are registered before they come
+
+
 cdef class PrefixBinder:
     """Receives texts of other processes and binds their caches to the states of a graph, in one
     call. What that touches is fetched while the kernel opens and maps the memory: behind a run that
-    reads a model nothing of it is in the caches."""
+    reads a model nothing of it is in the caches.
+
+    Memory of several texts stays mapped and registered when a text goes, for the next one in it: of
+    the last few such memories, until the end of this."""
 
     cdef object _guard, _owner, _key
-    cdef dict _bound
+    cdef dict _bound, _places
     cdef Registrar _registrar
     cdef Runner _runner
     cdef Together _together
     cdef Parts _parts
+    cdef vector[uint64_t] _sizes
+    cdef dict _memories  # address -> _SharedMemory, the one that was used last at the end
+    cdef _SharedMemory _unsettled  # came, and of its texts one alone is registered
 
-    def __init__(self, memory, Together together not None, Parts parts not None, owner,
+    def __init__(self, memory, Together together not None, dict places not None, sizes, owner,
                  dict bound not None, key):
         """
         Args:
             memory: the session's.
-            together, parts: how it binds its states in a buffer with one text.
+            together: how it binds its states.
+            places: (rows, first, count) of ``Slots`` -> ``Parts``, with those of (1, 0, 1); others
+                are added.
+            sizes: of a text's states, in bytes.
             owner: the ``Guard`` of who receives, held meanwhile.
             bound, key: where the ``Slots`` that are bound are noted.
         """
         self._guard, self._runner = memory.guard, memory._runner
         self._registrar = Registrar(memory._context, memory._counters)
-        self._together, self._parts = together, parts
+        self._together, self._places, self._parts = together, places, places[1, 0, 1]
         self._owner, self._bound, self._key = owner, bound, key
+        self._sizes, self._memories = sizes, {}
         qnnrt_ipc_keep_sender(1)
 
     def __dealloc__(self):
@@ -100,7 +123,8 @@ cdef class PrefixBinder:
 
     def receive(self, bytes message not None):
         """The ``Prefix`` of a message, and its ``Slots``, which are bound if they are kept: not in
-        a buffer of several texts or of another size.
+        a buffer of another size, or of several texts that is this process's own (its caches are
+        registered with other shapes, too).
 
         Raises:
             HandoffError: as ``Prefix.from_bytes``.
@@ -108,20 +132,87 @@ cdef class PrefixBinder:
         """
         cdef Prefix prefix
         cdef Slots slots
+        gone = []
         with self._owner.lock:
             self._runner._prefetch(self._together._places)
             self._parts._prefetch()
             prefix = receive_prefix(message)
-            slots = self._bind(prefix)
+            slots = self._bind(prefix, gone)
+        del gone  # without the lock
         return prefix, slots
 
-    cdef Slots _bind(self, Prefix prefix):
+    cdef Slots _bind(self, Prefix prefix, list gone):
         cdef Slots slots = Slots.__new__(Slots)
-        slots.buffer, slots.rows, slots.first = prefix.cache, prefix.rows, prefix.row
+        cdef Buffer buffer = prefix.cache
+        slots.buffer, slots.rows, slots.first = buffer, prefix.rows, prefix.row
         slots.count = 1
-        if slots.rows == 1 and <uint64_t>slots.buffer._nbytes == self._parts._nbytes:
+        if slots.rows > 1:
+            if buffer._flags & QNNRT_BUFFER_IMPORTED:
+                slots.kept = self._bind_row(buffer, slots.rows, slots.first, gone)
+        elif <uint64_t>buffer._nbytes == self._parts._nbytes:
             slots.kept = self._together._bind(
-                self._guard, self._runner, self._registrar, slots.buffer, self._parts)
-            if slots.kept is not None:
-                self._bound[self._key] = slots
+                self._guard, self._runner, self._registrar, buffer, self._parts)
+        if slots.kept is not None:
+            self._bound[self._key] = slots
         return slots
+
+    cdef PartHandles _bind_row(self, Buffer buffer, rows, row, list gone):
+        """Bind one of several texts of another process; None: these are others' caches."""
+        cdef _SharedMemory memory
+        cdef PartHandles group
+        cdef Parts parts
+        parts = self._parts_of(rows, row, buffer._nbytes)
+        if parts is None:
+            return None
+        address = <uintptr_t>buffer._address
+        memory = self._memories.get(address)
+        if memory is None or memory.buffer._handle != buffer._handle:
+            memory = _SharedMemory.__new__(_SharedMemory)
+            memory.groups, memory.rows = {}, rows
+            with cython.critical_section(_registry):
+                memory.buffer = _second(buffer)
+        group = self._together._bind(
+            self._guard, self._runner, self._registrar, memory.buffer, parts)
+        if group is not None:
+            if not memory.groups:
+                self._unsettled = memory
+            memory.groups[row] = group
+            gone.append(self._memories.pop(address, None))
+            self._memories[address] = memory
+            if len(self._memories) > 2 * _MOST_MEMORIES:  # nothing ran, and so `settle` did not
+                gone.append(self._memories.pop(next(iter(self._memories))))
+        return group
+
+    cdef Parts _parts_of(self, rows, row, uint64_t size):
+        """Of a text in a buffer of so many bytes; None: such a buffer has another size."""
+        cdef Parts parts
+        cdef vector[uint64_t] offsets
+        cdef uint64_t nbytes
+        place = rows, row, 1
+        parts = self._places.get(place)
+        if parts is None:
+            nbytes = _place_caches(self._sizes, rows, row, offsets)
+            if nbytes != size:
+                return None
+            parts = self._places[place] = self._parts._moved(offsets, nbytes)
+        return parts if parts._nbytes == size else None
+
+    def settle(self):
+        """Register the other texts of memory that came last, for they will come, too, and give up
+        memory that no text came in for long: to be called when nobody waits for a text, under the
+        owner's lock. Returns what goes, which must not go under a lock."""
+        cdef _SharedMemory memory = self._unsettled
+        if memory is None:
+            return None
+        self._unsettled = None
+        gone = []
+        while len(self._memories) > _MOST_MEMORIES:
+            gone.append(self._memories.pop(next(iter(self._memories))))
+        try:
+            for row in range(min(memory.rows, _MOST_SETTLED)):
+                if row not in memory.groups:
+                    memory.groups[row] = self._registrar._handles(
+                        memory.buffer, self._parts_of(memory.rows, row, memory.buffer._nbytes))
+        except errors.QnnError:
+            pass  # it is said to who needs that text
+        return gone

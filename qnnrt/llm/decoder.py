@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -21,7 +21,6 @@ from ..support.guard import Guard
 #: But for the cache.
 INPUTS = ("tokens", "position", "rows")
 DIMENSIONS = {"batch", "sequence", "wanted"}
-_ALIGNMENT = 4096  # of each tensor in a buffer of caches
 
 
 Slots: TypeAlias = _core.Slots
@@ -144,7 +143,7 @@ class Decoder:
         """Size of a buffer with the caches of so many texts."""
         known = self._cache_sizes.get(rows)
         if known is None:
-            known = sum(_aligned(rows * nbytes) for nbytes in self._row_bytes)
+            known = _core.place_caches(self._row_bytes, rows, 0)[1]
             self._cache_sizes[rows] = known
         return known
 
@@ -168,8 +167,11 @@ class Decoder:
             session.inputs["position"].array[:] = positions
             session.inputs["rows"].array[:] = rows
             session.run()
+            binder = self._binder
+            gone = None if binder is None else binder.settle()
             logits: NDArray[np.floating] = session.outputs["logits"].array.copy()
-            return logits
+        del gone  # without the lock
+        return logits
 
     def _bind(self, slots: Slots, tokens: int, rows: int) -> ShapeSession:
         """The graph for these texts, so many tokens and rows of logits, with their caches."""
@@ -184,7 +186,7 @@ class Decoder:
         parts = self._parts.get(place)
         if parts is None:
             parts = self._parts[place] = session._state_parts(
-                self._offsets(slots.rows, slots.first), self._cache_bytes(slots.rows)
+                *_core.place_caches(self._row_bytes, slots.rows, slots.first)
             )
         group = session._bind_state_parts(slots.buffer, parts)
         if slots.rows == 1:  # rows of several are registered with other shapes, too
@@ -200,9 +202,11 @@ class Decoder:
             return binder.receive(message)
         key = 1, 1, 1
         with self._guard.lock:
-            session, parts = self._session(1, 1), self._parts.get((1, 0, 1))
-            if parts is not None:
-                self._binder = session._prefix_binder(parts, self._guard, self._bound, key)
+            session = self._session(1, 1)
+            if (1, 0, 1) in self._parts:
+                self._binder = session._prefix_binder(
+                    self._parts, self._row_bytes, self._guard, self._bound, key
+                )
             if self._binder is None:  # nothing was bound yet by which it could be
                 prefix = _core.Prefix.from_bytes(message)
                 return prefix, Slots(prefix.cache, prefix.rows, prefix.row)
@@ -217,17 +221,6 @@ class Decoder:
                 for tensor in self._sessions[key].state.values():
                     if tensor.io == "memhandle" and tensor.handle is not None:
                         tensor.handle.close()
-
-    def _offsets(self, rows: int, first: int) -> Iterator[int]:
-        """Where the tensors of row `first` begin in a buffer of so many."""
-        at = 0
-        for nbytes in self._row_bytes:
-            yield at + first * nbytes
-            at += _aligned(rows * nbytes)
-
-
-def _aligned(nbytes: int) -> int:
-    return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
 
 
 def _tokenizer(folder: Path) -> Any:

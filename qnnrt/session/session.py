@@ -285,7 +285,12 @@ class Session(SessionBase):
         return memory.bind_states(self.state, buffer, parts) if group is None else group
 
     def _prefix_binder(
-        self, parts: Parts, owner: Guard, bound: dict[Any, _core.Slots], key: Any
+        self,
+        places: dict[tuple[int, int, int], Parts],
+        sizes: list[int],
+        owner: Guard,
+        bound: dict[Any, _core.Slots],
+        key: Any,
     ) -> _core.PrefixBinder | None:
         """What receives texts and does ``_bind_state_parts`` with each, noted in ``bound`` under
         ``owner``'s lock; None: before that was done once, or where states are not bound in one
@@ -294,7 +299,7 @@ class Session(SessionBase):
         together = memory.together
         if together is None:
             return None
-        return _core.PrefixBinder(memory, together, parts, owner, bound, key)
+        return _core.PrefixBinder(memory, together, places, sizes, owner, bound, key)
 
     def save_state(self) -> dict[str, np.ndarray]:
         """The values of ``state``, as arrays of the caller's own."""

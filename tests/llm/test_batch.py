@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
+import qnnrt
 from qnnrt.llm import Batch, Conversation, LanguageModel
 from qnnrt.llm.decoder import Slots
 from support.decoders import CAPACITY, VOCABULARY, Exported
+from support.outside import run_code
 
 pytestmark = pytest.mark.foreign  # torch
 
@@ -192,3 +198,124 @@ def test_what_cannot_be_added_changes_nothing(model: LanguageModel, llama: Expor
     with pytest.raises(ValueError, match="not in the batch"):
         batch.remove(other)
     assert made == llama.greedy(TEXTS[0], 2)
+
+
+@pytest.mark.other_fds
+def test_another_process_keeps_the_memory_of_a_batch(llama: Exported) -> None:
+    """Mapped and registered once, until the model is closed."""
+    receiver = """
+import sys
+from qnnrt import _core
+from qnnrt.llm import LanguageModel
+
+with LanguageModel(sys.argv[1], strict=True) as model:
+    other = model.conversation()
+    for length in (31, 4, 17, 1):  # has all graphs made
+        other.rewind(0)
+        other.append([0] * length)
+    session = model._session(1, 1)
+    before, n = _core.memory_counts(), len(session.state)
+    for i, message in enumerate(sys.argv[2:]):
+        times = session._memory.together.times
+        text = model.conversation(bytes.fromhex(message))
+        assert session._memory.together.times == times + 1
+        assert model._bound[1, 1, 1] is text._slots and text._slots.kept is not None
+        tokens = list(text.tokens)
+        made = list(text.generate(4))
+        text.rewind(0)
+        text.append(tokens)  # by graphs of more tokens, which find what is registered
+        print(*made, flush=True)
+        if i == 0:
+            text.cache.close()  # the model has a Buffer of its own
+        del text
+        other.rewind(0)
+        other.append([0])
+        now = _core.memory_counts()
+        assert {k: now[k] - before[k] for k in now if now[k] != before[k]} == {
+            "buffers": 1, "maps": 1, "fds": 1, "handles": n * 3}
+    assert model.copied_bytes == 0
+assert _core.memory_counts()["handles"] == 0
+"""
+    with LanguageModel(llama.folder, strict=True) as model:
+        batch = model.batch(3)
+        texts = [batch.add(tokens) for tokens in TEXTS[:3]]
+        messages = [text.prefix.to_bytes().hex() for text in texts * 2]
+        result = run_code(receiver, str(llama.folder), *messages)
+        assert (result.returncode, result.stderr) == (0, "")
+        made = [list(map(int, line.split())) for line in result.stdout.splitlines()]
+        assert made == [llama.greedy(tokens, 4) for tokens in TEXTS[:3]] * 2
+
+
+@pytest.mark.other_fds
+def test_another_process_keeps_the_last_few_batches_memory(llama: Exported) -> None:
+    receiver = """
+import sys
+from qnnrt import _core
+from qnnrt.llm import LanguageModel
+
+with LanguageModel(sys.argv[1]) as model:
+    model.conversation().append([0])
+    before = _core.memory_counts()
+    for i, message in enumerate(sys.argv[2:]):
+        text = model.conversation(bytes.fromhex(message))
+        print(*text.generate(2), flush=True)
+        del text
+        assert _core.memory_counts()["maps"] - before["maps"] <= 4
+"""
+    with LanguageModel(llama.folder) as model:
+        batches = [model.batch(2) for _ in range(6)]
+        texts = [batch.add(TEXTS[i % 5]) for i, batch in enumerate(batches)]
+        messages = [text.prefix.to_bytes().hex() for text in texts * 2]
+        result = run_code(receiver, str(llama.folder), *messages)
+        assert (result.returncode, result.stderr) == (0, "")
+        made = [list(map(int, line.split())) for line in result.stdout.splitlines()]
+        assert made == [llama.greedy(TEXTS[i % 5], 2) for i in range(6)] * 2
+
+
+def test_a_process_receives_texts_of_its_own_batch(model: LanguageModel, llama: Exported) -> None:
+    batch = model.batch(4)
+    texts = [batch.add(tokens) for tokens in TEXTS[:3]]
+    for text, tokens in zip(texts, TEXTS, strict=False):
+        again = model.conversation(text.prefix.to_bytes())
+        assert list(again.generate(3)) == llama.greedy(tokens, 3)
+        del again
+    for i in range(4):
+        step = batch.step()
+        assert [step[t] for t in texts] == [llama.greedy(tokens, 4)[i] for tokens in TEXTS[:3]]
+
+
+def _send_texts(folder: str, pipe: Any) -> None:
+    with LanguageModel(folder) as model:
+        batch, alone = model.batch(2), model.conversation()
+        alone.append(TEXTS[2])
+        texts = [batch.add(tokens) for tokens in TEXTS[:2]]
+        for text in (*texts, alone):
+            pipe.send_bytes(text.prefix.to_bytes())
+        pipe.recv()
+
+
+@pytest.mark.other_fds
+def test_texts_in_memory_that_came_outlive_their_process(
+    model: LanguageModel, llama: Exported
+) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    here, there = spawn.Pipe()
+    child = spawn.Process(target=_send_texts, args=(str(llama.folder), there))
+    child.start()
+    try:
+        model.conversation().append([0])
+        first, second, alone = (here.recv_bytes() for _ in range(3))
+        text = model.conversation(first)
+        os.kill(child.pid or 0, signal.SIGKILL)
+        child.join()
+        assert list(text.generate(4)) == llama.greedy(TEXTS[0], 4)
+        with pytest.raises(qnnrt.HandoffError, match="it has ended"):
+            model.conversation(alone)
+        other = model.conversation(second)
+        assert list(other.generate(4)) == llama.greedy(TEXTS[1], 4)
+        assert text.tokens[-4:] == llama.greedy(TEXTS[0], 4)
+    finally:
+        child.kill()
+        child.join()
+        here.close()
+        there.close()
