@@ -12,6 +12,7 @@
 
 #include "abi/qnn_errors.h"
 #include "ir/blocks.h"
+#include "ops/constant_reader.h"
 #include "support/clock.h"
 #include "support/crc32c.h"
 
@@ -60,6 +61,18 @@ void JoinPagesOf(const std::vector<PackedWeight>& packed,
   if (total >= kLeast) JoinPages(std::move(blocks));
 }
 
+// Those that read constants know the next that does: with two threads memory is idle for a fifth of
+// a token in 4 bits otherwise, while what is between products runs on one.
+void ChainReaders(const std::vector<Step>& steps) {
+  const Reader* next = nullptr;
+  for (size_t i = steps.size(); i-- > 0;) {
+    auto* reader = dynamic_cast<ConstantReader*>(steps[i].kernel);
+    if (reader == nullptr) continue;
+    reader->Follow(steps[i].in, next);
+    next = reader;
+  }
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Plan>> Plan::Make(NodeGraph graph, const std::vector<const Tensor*>& inputs,
@@ -94,6 +107,7 @@ Result<std::unique_ptr<Plan>> Plan::Make(NodeGraph graph, const std::vector<cons
     for (const PackedWeight& packed : plan->packed_) plan->moved_bytes_ += packed.bytes->size();
   }
   QNNRT_RETURN_IF_ERROR(plan->LayOut(std::move(layout), inputs, outputs, options));
+  if (plan->threads() > 1 && !kernels.weights_in_cache()) ChainReaders(plan->steps_);
   if (options.packed == nullptr) JoinPagesOf(plan->packed_, plan->kept_);
   if (keep) plan->KeepConstants();
   plan->ReleaseConstants();

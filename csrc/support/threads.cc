@@ -17,6 +17,7 @@
 
 #include "support/clock.h"
 #include "support/cores.h"
+#include "support/next_reads.h"
 #include "support/pause.h"
 
 namespace qnnrt {
@@ -71,7 +72,8 @@ constexpr uint32_t kOwnerSleeps = 1u << 31;
 QNNRT_OWN_THREAD bool tl_working = false;
 QNNRT_OWN_THREAD Team* tl_team = nullptr;
 QNNRT_OWN_THREAD int tl_member = 0;
-QNNRT_OWN_THREAD uint64_t tl_aside = 0;  // when this worker left an owner's core
+QNNRT_OWN_THREAD const Reader* tl_next = nullptr;  // behind this thread's loops
+QNNRT_OWN_THREAD uint64_t tl_aside = 0;            // when this worker left an owner's core
 
 // How many graphs are being executed. Threads count in cells of their own, as far as there are so
 // many: one number for all would go from core to core with every execution.
@@ -101,6 +103,57 @@ class ExecutingCount {
   std::atomic<uint32_t> threads_{0};
 };
 ExecutingCount g_executing;
+
+// How a loop is cut.
+struct Pieces {
+  FunctionRef<void(size_t, size_t)>* body;
+  size_t size, larger;  // the first ones take one more
+  const Reader* next;   // behind the loop; null: not known
+  static void Run(void* context, size_t part) {
+    const Pieces& p = *static_cast<Pieces*>(context);
+    const size_t begin = part * p.size + std::min(part, p.larger);
+    (*p.body)(begin, begin + p.size + (part < p.larger ? 1 : 0));
+  }
+};
+
+// Fetches what is read next into this core's second cache, some of each place in turn.
+class Fetching {
+ public:
+  // What comes behind this thread's share of a job, whose owner waits for it.
+  void Begin(const Job& job, size_t share) {
+    reads_.count = 0;
+    place_ = done_ = 0;
+    if (job.run == Pieces::Run) {
+      if (const Reader* next = static_cast<const Pieces*>(job.context)->next; next != nullptr)
+        next->FirstReads(share, job.shares, &reads_);
+    }
+    left_ = reads_.count == 0 ? 0 : kMost;
+  }
+
+  bool done() const { return left_ == 0; }
+  // Some lines more.
+  void GoOn() {
+    const NextReads::Place& place = reads_.places[place_];
+    if (done_ < place.bytes) {
+      const size_t end = std::min(place.bytes, done_ + kPiece);
+      for (size_t i = done_; i < end; i += kLine) __builtin_prefetch(place.data + i, 0, 2);
+      left_ -= std::min(left_, end - done_);
+      any_ = true;
+    }
+    if (++place_ < reads_.count) return;
+    place_ = 0;
+    done_ += kPiece;
+    if (!std::exchange(any_, false)) left_ = 0;
+  }
+
+ private:
+  static constexpr size_t kLine = 64, kPiece = 512;
+  static constexpr size_t kMost = size_t{256} << 10;  // bytes, of those that the cache holds
+
+  NextReads reads_;
+  size_t left_ = 0, place_ = 0, done_ = 0;
+  bool any_ = false;
+};
 
 // Jobs in the order in which workers were admitted to them. A worker joins the oldest that has
 // places, so the members of the oldest team that lacks some are never kept by a younger one: teams
@@ -278,6 +331,7 @@ class Pool {
 
   void WorkerLoop(size_t number) {
     Placement placement;
+    Fetching fetching;
     uint64_t lacking = 0, before = 0;
     int looks = 0;  // that may still find nothing before this worker ceases to watch
     for (;;) {
@@ -287,7 +341,9 @@ class Pool {
         before = 0;
         looks = 0;
         BeAwake();
-        Work(job, job->shares == 1 ? 0 : 1 + number % (job->shares - 1));
+        const size_t share = job->shares == 1 ? 0 : 1 + number % (job->shares - 1);
+        Work(job, share);
+        fetching.Begin(*job, share);
         Word* left = &job->left;
         if ((left->load(std::memory_order_acquire) & kOwnerSleeps) != 0) {
           HeldUp(job->asleep_since);
@@ -301,7 +357,9 @@ class Pool {
       before = lacking;
       looks = lacking != 0 ? kEmptyLooks : std::max(0, looks - 1);
       if (looks != 0 && Watch(seen, lacking != 0)) continue;
-      if (SpinUntil([&] { return calls_.load(std::memory_order_acquire) != seen; })) continue;
+      const auto called = [&] { return calls_.load(std::memory_order_acquire) != seen; };
+      while (!fetching.done() && !called()) fetching.GoOn();
+      if (SpinUntil(called)) continue;
       Sleep(seen, &placement);
     }
   }
@@ -424,19 +482,11 @@ void Threads::For(size_t count, size_t grain, FunctionRef<void(size_t, size_t)> 
   const size_t most = count / grain;  // pieces that all hold `grain` or more
   if (limit_ == 1 || most <= 1 || tl_working || tl_team != nullptr) return body(0, count);
   const size_t threads = std::min<size_t>(static_cast<size_t>(limit_), most);
-  struct Pieces {
-    FunctionRef<void(size_t, size_t)>* body;
-    size_t size, larger;  // the first ones take one more
-  };
   Job job;
   job.Cut(std::min(most, threads * kPiecesPerThread), threads);
-  Pieces pieces{&body, count / job.parts, count % job.parts};
+  Pieces pieces{&body, count / job.parts, count % job.parts, tl_next};
   job.context = &pieces;
-  job.run = [](void* context, size_t part) {
-    const Pieces& p = *static_cast<Pieces*>(context);
-    const size_t begin = part * p.size + std::min(part, p.larger);
-    (*p.body)(begin, begin + p.size + (part < p.larger ? 1 : 0));
-  };
+  job.run = Pieces::Run;
   // In the same pieces: where a loop is cut may show in the last bit of its results.
   const auto alone = [&job] {
     tl_working = true;
@@ -459,6 +509,9 @@ int Threads::DefaultLimit() {
   // More CPUs than the fixed set holds.
   return static_cast<int>(std::clamp<long>(sysconf(_SC_NPROCESSORS_ONLN), 1, kMaxWorkers + 1));
 }
+
+BeforeReader::BeforeReader(const Reader* next) : before_(std::exchange(tl_next, next)) {}
+BeforeReader::~BeforeReader() { tl_next = before_; }
 
 Executing::Executing() {
   g_executing.Add(1);

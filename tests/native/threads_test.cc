@@ -14,6 +14,7 @@
 
 #include "check.h"
 #include "support/cores.h"
+#include "support/next_reads.h"
 
 using qnnrt::Placement;
 using qnnrt::Threads;
@@ -222,6 +223,38 @@ TEST(writes_of_one_call_are_seen_by_the_next) {
     if (sum != static_cast<long>(values.size()) * (round + 2)) return (void)CHECK_EQ(sum, -1L);
   }
   CHECK_EQ(values[0], 201L);
+}
+
+// Counts who asks it; what it says is gone by the time that it is fetched.
+class GoneReader : public qnnrt::Reader {
+ public:
+  void FirstReads(size_t share, size_t shares, qnnrt::NextReads* to) const override {
+    ++asked;
+    if (share >= shares) ++wrong;
+    for (size_t i = 0; i < 2 * qnnrt::NextReads::kMostPlaces; ++i)
+      to->Add(reinterpret_cast<const void*>(4096 * (i + 1)), i % 2 * 5000);
+    if (to->count > qnnrt::NextReads::kMostPlaces) ++wrong;
+  }
+  mutable std::atomic<int> asked{0}, wrong{0};
+};
+
+TEST(what_is_read_next_is_asked_for_inside_its_scope_only) {
+  const GoneReader reader;
+  {
+    const qnnrt::BeforeReader before(&reader);
+    {
+      const qnnrt::BeforeReader none(nullptr);
+      CHECK(Meet(Threads(2)));
+      CHECK_EQ(reader.asked.load(), 0);
+    }
+    CHECK(Meet(Threads(2)));  // two threads took part, so a worker had a share
+    CHECK(reader.asked.load() > 0);
+    for (int i = 0; i < 100; ++i) CHECK(AllOne(Visits(Threads(4), 100, 1)));
+  }
+  const int asked = reader.asked;
+  CHECK(Meet(Threads(2)));
+  CHECK_EQ(reader.asked.load(), asked);
+  CHECK_EQ(reader.wrong.load(), 0);
 }
 
 TEST(sleeping_workers_wake_up) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <vector>
 
+#include "ops/constant_reader.h"
 #include "ops/gemm.h"
 #include "ops/matmul/nbits_loops.h"
 #include "ops/matmul/nbits_panels.h"
@@ -94,7 +95,7 @@ Result<Geometry> Read(const Node& node) {
   return g;
 }
 
-class MatMulNBits final : public Kernel {
+class MatMulNBits final : public Kernel, public ConstantReader {
  public:
   static Result<KernelPtr> Make(const Node& node, const KernelOptions& options) {
     QNNRT_ASSIGN_OR_RETURN(const Geometry g, Read(node));
@@ -102,6 +103,27 @@ class MatMulNBits final : public Kernel {
   }
 
   Status Run(const ExecArgs& args) override { return few_ ? RunFew(args) : RunMany(args); }
+
+  void FirstReads(size_t share, size_t shares, NextReads* to) const override {
+    if (!few_) return;
+    const size_t begin = share * g_.tiles() / shares;
+    for (const Matrix& matrix : g_.matrices) {
+      if (begin >= matrix.first + matrix.tiles()) continue;
+      const NBitsWeights w = WeightsOf(in(), matrix);
+      const auto add = [&](size_t first, size_t end) {
+        const size_t rows = end - first;
+        to->Add(w.codes + first * w.row_bytes, rows * w.row_bytes);
+        to->Add(w.scales + first * w.blocks, rows * w.blocks * sizeof(float));
+        if (w.zeros != nullptr) to->Add(w.zeros + first * w.zero_bytes(), rows * w.zero_bytes());
+      };
+      if (begin <= matrix.first) {
+        add(0, matrix.n);
+      } else {
+        loops_.Runs(NBitsProduct{w, matrix.n, nullptr, g_.m, 0, nullptr, nullptr, 0},
+                    begin - matrix.first, matrix.tiles(), add);
+      }
+    }
+  }
 
   size_t ScratchBytes() const override {
     if (few_) return g_.m * row_bytes_;
@@ -165,13 +187,13 @@ class MatMulNBits final : public Kernel {
     return (options.brain_inputs & 1) != 0 ? 2 : 3;
   }
 
-  NBitsWeights WeightsOf(const ExecArgs& args, const Matrix& matrix) const {
+  NBitsWeights WeightsOf(const void* const* in, const Matrix& matrix) const {
     NBitsWeights w;
-    w.codes = static_cast<const uint8_t*>(args.in[matrix.codes]);
+    w.codes = static_cast<const uint8_t*>(in[matrix.codes]);
     w.row_bytes = NBitsRowBytes(g_.k, static_cast<size_t>(g_.bits));
     w.is_signed = g_.is_signed;
-    w.scales = static_cast<const float*>(args.in[matrix.scales]);
-    w.zeros = matrix.zeros != 0 ? static_cast<const int8_t*>(args.in[matrix.zeros]) : nullptr;
+    w.scales = static_cast<const float*>(in[matrix.scales]);
+    w.zeros = matrix.zeros != 0 ? static_cast<const int8_t*>(in[matrix.zeros]) : nullptr;
     w.k = g_.k;
     w.block = g_.block;
     w.blocks = g_.blocks;
@@ -196,6 +218,7 @@ class MatMulNBits final : public Kernel {
     // About 10 microseconds are worth a thread.
     constexpr size_t kWorthwhile = 128 * 1024;
     const size_t grain = std::max<size_t>(1, kWorthwhile / (kNBitsTile * g_.k * g_.m));
+    const BeforeReader before(next());
     args.threads.For(g_.tiles(), grain, [&](size_t begin, size_t end) {
       for (const Matrix& matrix : g_.matrices) {
         const size_t first = std::max(begin, matrix.first);
@@ -212,8 +235,8 @@ class MatMulNBits final : public Kernel {
     const float* in = static_cast<const float*>(args.in[0]);
     float* out = OutOf(args, matrix);
     const size_t n = matrix.n;
-    const NBitsProduct product = {WeightsOf(args, matrix), n,   x, g_.m, row_bytes_,
-                                  BiasOf(args, matrix),    out, n};
+    const NBitsProduct product = {WeightsOf(args.in, matrix), n,   x, g_.m, row_bytes_,
+                                  BiasOf(args, matrix),       out, n};
     const PostOps& post_ops = Behind(matrix);
     loops_.dots(product, begin, end);
     loops_.Runs(product, begin, end, [&](size_t first, size_t last) {
@@ -287,7 +310,7 @@ class MatMulNBits final : public Kernel {
   // Rows [m0, m0 + rows) of the results, columns [first, first + count).
   void MultiplyUnit(const ExecArgs& args, const Matrix& matrix, const char* x, size_t m0,
                     size_t rows, size_t first, size_t count, char* panel) const {
-    const NBitsWeights weights = WeightsOf(args, matrix);
+    const NBitsWeights weights = WeightsOf(args.in, matrix);
     const float* bias = BiasOf(args, matrix);
     float* out = OutOf(args, matrix) + m0 * matrix.n;
     const size_t pieces = (g_.k + NBitsPanels::kDepth - 1) / NBitsPanels::kDepth;
@@ -318,7 +341,7 @@ class MatMulNBits final : public Kernel {
   }
 
   Status RunFloats(const ExecArgs& args, const Matrix& matrix, size_t m0, size_t m) const {
-    const NBitsWeights weights = WeightsOf(args, matrix);
+    const NBitsWeights weights = WeightsOf(args.in, matrix);
     float* scratch = static_cast<float*>(args.scratch);
     const size_t n = matrix.n, tiles = (n + columns_ - 1) / columns_;
     return ForOwnTiles(args.threads, slots_, tiles, [&](size_t tile, size_t slot) {
