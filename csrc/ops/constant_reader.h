@@ -1,6 +1,9 @@
 // A kernel that reads much constant memory when it runs, some of it while the one before it ends.
 #pragma once
 
+#include <algorithm>
+
+#include "ops/simd.h"
 #include "support/next_reads.h"
 
 namespace qnnrt {
@@ -15,6 +18,13 @@ class ConstantReader : public Reader {
 
  protected:
   ~ConstantReader() = default;
+  // Of panels that one row is multiplied by, kRowPanels at a time.
+  static void AddPanels(const void* packed, size_t panel_bytes, size_t panels, size_t share,
+                        size_t shares, NextReads* to) {
+    const size_t first = share * panels / shares, end = std::min(panels, first + kRowPanels);
+    for (size_t i = first; i < end; ++i)
+      to->Add(static_cast<const char*>(packed) + i * panel_bytes, panel_bytes);
+  }
   const void* const* in() const { return in_; }
   const Reader* next() const { return next_; }
 

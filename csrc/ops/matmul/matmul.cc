@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/constant_reader.h"
 #include "ops/gemm.h"
 #include "ops/matmul/attention.h"
 #include "ops/matmul/nbits.h"
@@ -104,7 +105,7 @@ Result<MatMulGeometry> Read(const Node& node, Shape* output) {
   return node.type == "MatMul" ? ReadMatMul(node, output) : ReadFullyConnected(node, output);
 }
 
-class MatMul final : public Kernel {
+class MatMul final : public Kernel, public ConstantReader {
  public:
   static Result<KernelPtr> Make(const Node& node, const MatMulGeometry& g,
                                 const KernelOptions& options) {
@@ -129,6 +130,7 @@ class MatMul final : public Kernel {
   }
 
   Status Run(const ExecArgs& args) override {
+    const BeforeReader before(next());
     // Many small products: each thread takes whole ones. Few large ones: all threads share each.
     if (g_.batches > 1 && slots_ > 1) {
       args.threads.For(slots_, 1, [&](size_t begin, size_t end) {
@@ -140,6 +142,12 @@ class MatMul final : public Kernel {
       for (size_t i = 0; i < g_.batches; ++i) One(args, i, 0, args.threads);
     }
     return Status::Ok();
+  }
+
+  void FirstReads(size_t share, size_t shares, NextReads* to) const override {
+    if (g_.m != 1 || !packed_) return;
+    const size_t panel = g_.k * Simd().columns * sizeof(float);
+    AddPanels(packed_->data(), panel, PackedPanels(g_.n), share, shares, to);
   }
 
   size_t ScratchBytes() const override { return slots_ * slot_floats() * sizeof(float); }

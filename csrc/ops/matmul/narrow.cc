@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ops/brain_gemm.h"
+#include "ops/constant_reader.h"
 #include "ops/gemm.h"
 #include "ops/matmul/matmul.h"
 #include "ops/stored_floats.h"
@@ -26,7 +27,7 @@ bool OnTiles(const MatMulGeometry& g, uint64_t weight_bytes) {
 // Rows of BFLOAT_16 are multiplied by instructions for it where there are such: one row where its
 // weights are likely to be in a cache, which from memory takes as long or longer than in FLOAT_32.
 // Else one row is multiplied in FLOAT_32, more by panels of the weights that are widened for all.
-class NarrowMatMul final : public Kernel {
+class NarrowMatMul final : public Kernel, public ConstantReader {
  public:
   NarrowMatMul(const Node& node, const MatMulGeometry& g, const KernelOptions& options)
       : g_(g),
@@ -61,6 +62,7 @@ class NarrowMatMul final : public Kernel {
   }
 
   Status Run(const ExecArgs& args) override {
+    const BeforeReader before(next());
     if (!multiplies_brains()) {
       g_.m == 1 ? RunRow(args) : RunWidened(args);
       return {};
@@ -74,6 +76,13 @@ class NarrowMatMul final : public Kernel {
                             brains(), bias, tile_rows_, own_cache_};
     RunBrainGemm(gemm, scratch, args.threads, [&](const BrainBlock& block) { Store(args, block); });
     return {};
+  }
+
+  void FirstReads(size_t share, size_t shares, NextReads* to) const override {
+    if (g_.m != 1) return;
+    const size_t rows = half_ ? g_.k : (g_.k + 1) / 2 * 2;
+    const size_t panel = rows * Simd().columns * sizeof(uint16_t);
+    AddPanels(packed_->data(), panel, PackedPanels(g_.n), share, shares, to);
   }
 
   size_t ScratchBytes() const override {
