@@ -92,10 +92,23 @@ def add_shape_and_graph(parser: argparse.ArgumentParser, many: bool = False) -> 
             type=lambda text: [name for name in text.split(",") if name],
             help=f"load a part of an .onnx file: these tensors of it are the model's {end}",
         )
+    add_capacity(parser)
     parser.add_argument(
         "--graph",
         metavar="NAME",
         help="which graph of a context binary or model library that has several",
+    )
+
+
+def add_capacity(parser: argparse.ArgumentParser) -> None:
+    """``--capacity``, for ``capacities``."""
+    parser.add_argument(
+        "--capacity",
+        metavar="TENSOR=N",
+        action="append",
+        default=[],
+        help="the most that this tensor of an .onnx file may be, or have rows, where the data "
+        "decide it",
     )
 
 
@@ -173,6 +186,7 @@ def load_shapes(options: argparse.Namespace) -> AnyModel:
     given = "any" if options.shape == ["any"] else shapes(options.shape)
     ends = {end: found for end in ENDS if (found := getattr(options, f"cut_{end}")) is not None}
     check_cut(options.model, [f"--cut-{end}" for end in ends])
+    most = capacities(options.capacity, options.model)
     if options.model.suffix.lower() == ".bin":
         if given:
             raise UsageError(f"--shape: the shapes in {options.model} were chosen when it was made")
@@ -193,13 +207,16 @@ def load_shapes(options: argparse.Namespace) -> AnyModel:
             "have more"
         )
     try:
-        return load(options.model, **({"shapes": given} if given else {}), **ends)
+        return load(options.model, **({"shapes": given} if given else {}), **ends, **most)
     except ModelError as error:
-        if "shapes={" not in str(error):
+        if "capacities={" in str(error):
+            here = "--capacity TENSOR=N"
+        elif "shapes={" in str(error):
+            here = "--shape NAME=N,... or --shape DIMENSION=N"
+            if getattr(options, "input", None):
+                here += ", or --shape any for the shapes of the files"
+        else:
             raise
-        here = "--shape NAME=N,... or --shape DIMENSION=N"
-        if getattr(options, "input", None):
-            here += ", or --shape any for the shapes of the files"
         raise ModelError(f"{error}; here: {here}") from error
 
 
@@ -276,6 +293,31 @@ def shapes(texts: Sequence[str]) -> Any:
         common.setdefault(name, []).append(value)
     every = {name: given[0] if len(given) == 1 else given for name, given in common.items()}
     return [every | one for one in chosen] if chosen else every
+
+
+def capacities(texts: Sequence[str], path: Path) -> dict[str, dict[str, int]]:
+    """``capacities=`` of ``load`` out of ``--capacity`` options; nothing without any.
+
+    Raises UsageError where a file has no such sizes, or an option is none.
+    """
+    found: dict[str, int] = {}
+    for text in texts:
+        name, _, most = text.rpartition("=")
+        if not name or not most.isdecimal() or not 0 < len(most) <= 10:
+            raise UsageError(f"--capacity {text}: expected TENSOR=N with a whole number")
+        if name in found:
+            raise UsageError(f"--capacity {text}: {name} was given twice")
+        found[name] = int(most)
+    if not found:
+        return {}
+    if path.suffix.lower() != ".onnx":
+        raise UsageError(f"--capacity: only of .onnx files sizes are computed, not of {path}")
+    from ..importers.onnx.capacities import checked
+
+    try:
+        return {"capacities": checked(found)}
+    except ValueError as error:
+        raise UsageError(f"--capacity: {error}") from None
 
 
 def input_files(session: Session, options: argparse.Namespace) -> dict[str, Path]:

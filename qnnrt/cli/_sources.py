@@ -20,7 +20,7 @@ from ..lpai.admission import refuse_floats
 from ..model import DynamicModel, Model, is_library
 from ..qnn.graph import Graph
 from ..session.build import add_model
-from ._common import ENDS, UsageError, check_cut, check_file, shapes
+from ._common import ENDS, UsageError, capacities, check_cut, check_file, shapes
 from ._input_list import sanitized
 
 ONNX_AND_OTHERS = (
@@ -50,6 +50,7 @@ def sources(
     prefix: str = "QnnModel",
     cut: Mapping[str, str] | None = None,
     shape: Sequence[str] = (),
+    capacity: Sequence[str] = (),
 ) -> list[Source | LibrarySource]:
     """Models in files; a graph is called as its file, sanitised, or as its library says. Of a model
     of several shapes each is a source, whose graph has the sizes behind the name.
@@ -58,6 +59,7 @@ def sources(
         prefix: of the functions of libraries.
         cut: what ``--cut_inputs`` and ``--cut_outputs`` say, by "inputs" and "outputs".
         shape: what ``--shape`` says.
+        capacity: what ``--capacity`` says, of the one model.
 
     Raises:
         UsageError: no such file, another kind of file, two graphs of one name.
@@ -65,6 +67,8 @@ def sources(
     found: list[Source | LibrarySource] = []
     files = [Path(path) for path in paths]
     graphs = [sanitized(path.stem) for path in files]
+    if capacity and len(files) > 1:
+        raise UsageError("--capacity: the tensors are those of one model; --model has several")
     for path in files:
         suffix = path.suffix.lower()
         if suffix in (".dlc", ".cpp", ".bin"):
@@ -74,12 +78,13 @@ def sources(
             }.get(suffix, "C++ is compiled into a model library first, with tools of yours")
             raise UsageError(f"{path}: {why}; --model takes {ONNX_AND_OTHERS}")
         check_file(path)
-        ends = {
+        given: dict[str, Any] = {
             end: names
             for end, text in (cut or {}).items()
             if (names := _cut_of(text, sanitized(path.stem), graphs))
         }
-        check_cut(path, [f"--cut_{end}" for end in ends])
+        check_cut(path, [f"--cut_{end}" for end in given])
+        given |= capacities(capacity, path)
         if shape and suffix not in (".onnx", ".tflite"):
             raise UsageError(f"--shape: {path} chooses its shapes itself")
         if is_library(path):
@@ -91,9 +96,9 @@ def sources(
         if any(isinstance(s, Source) and s.graph_name == name for s in found):
             raise UsageError(f"{path}: there is a graph {name!r} already: rename one of the files")
         if shape:
-            found += _of_shapes(path, name, {**ends, "shapes": shapes(shape)})
+            found += _of_shapes(path, name, {**given, "shapes": shapes(shape)})
         else:
-            made = _python(path) if suffix == ".py" else _model(path, ends)
+            made = _python(path) if suffix == ".py" else _model(path, given)
             found.append(Source(path, name, made))
     return found
 
@@ -131,8 +136,8 @@ def _cut_of(text: str, graph: str, graphs: list[str]) -> list[str]:
     return found
 
 
-def _model(path: Path, ends: Mapping[str, list[str]]) -> Callable[[], Callable[[Graph], None]]:
-    return _composer(path, lambda: load(path, **ends))
+def _model(path: Path, given: Mapping[str, Any]) -> Callable[[], Callable[[Graph], None]]:
+    return _composer(path, lambda: load(path, **given))
 
 
 def _composer(path: Path, loaded: Callable[[], object]) -> Callable[[], Callable[[Graph], None]]:

@@ -18,7 +18,7 @@ from ..errors import BackendError, BackendNotFoundError, DeviceError, QnnError
 from ..lpai.config import Config as LpaiConfig
 from ..qnn.backend import Backend, open_library
 from ..support import log
-from ._common import ENDS, UsageError
+from ._common import ENDS, UsageError, add_capacity
 from ._config_file import ToolConfig
 from ._lpai import lpai_tools
 
@@ -152,6 +152,7 @@ def add_backend_options(parser: argparse.ArgumentParser) -> None:
             metavar="[GRAPH:]TENSOR[,...][;...]",
             help=f"load parts of .onnx files: these tensors of them are the {end} of the graphs",
         )
+    add_capacity(parser)
     refused(parser, "--dlc_path", "DLC files are the vendor's own format", metavar="FILE[,...]")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 

@@ -92,7 +92,11 @@ def run(options: argparse.Namespace) -> int:
             "--set_output_tensors out"
         )
     models = sources(
-        options.model.split(","), options.model_prefix, given_cut(options), options.shape
+        options.model.split(","),
+        options.model_prefix,
+        given_cut(options),
+        options.shape,
+        options.capacity,
     )
     library = backend_library(options.backend)
     settings = read_config(options.config_file, library, warn)

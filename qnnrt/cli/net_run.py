@@ -247,11 +247,17 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--cut_inputs, --cut_outputs: a context binary is loaded as it is")
     if options.model is None and options.shape:
         raise UsageError("--shape: the shapes in a context binary were chosen when it was made")
+    if options.model is None and options.capacity:
+        raise UsageError("--capacity: the sizes in a context binary were chosen when it was made")
     if options.model is not None and options.graph is not None:
         raise UsageError("--graph is for --retrieve_context: __ in --input_list leaves a graph out")
     if options.model is not None:
         models = sources(
-            options.model.split(","), options.model_prefix, given_cut(options), options.shape
+            options.model.split(","),
+            options.model_prefix,
+            given_cut(options),
+            options.shape,
+            options.capacity,
         )
     library = backend_library(options.backend)
     settings = read_config(options.config_file, library, warn, options.device_options)
