@@ -6,6 +6,7 @@
 
 #include "ops/constant_reader.h"
 #include "ops/gemm.h"
+#include "ops/isa.h"
 #include "ops/matmul/nbits_loops.h"
 #include "ops/matmul/nbits_panels.h"
 #include "ops/own_tiles.h"
@@ -307,6 +308,23 @@ class MatMulNBits final : public Kernel, public ConstantReader {
     return Status::Ok();
   }
 
+  // A part of what `count` rows of the weights have, for a panel that is unpacked next: so it comes
+  // from memory while rows of x pass by the one before. It may be another thread's, in whose cache
+  // it is not, but no more in memory alone. Inline, since GCC takes calls that only fetch for calls
+  // without effect.
+  static QNNRT_INLINE void FetchPart(const NBitsWeights& w, size_t row, size_t count, size_t part,
+                                     size_t parts) {
+    const void* const all[] = {w.codes, w.scales, w.zeros};
+    const size_t each[] = {w.row_bytes, w.blocks * sizeof(float),
+                           w.zeros != nullptr ? w.zero_bytes() : 0};
+    for (size_t i = 0; i < 3; ++i) {
+      const char* const from = static_cast<const char*>(all[i]) + row * each[i];
+      const size_t bytes = count * each[i], end = bytes * (part + 1) / parts;
+      for (size_t at = bytes * part / parts / 64 * 64; at < end; at += 64)
+        __builtin_prefetch(from + at, 0, 2);
+    }
+  }
+
   // Rows [m0, m0 + rows) of the results, columns [first, first + count).
   void MultiplyUnit(const ExecArgs& args, const Matrix& matrix, const char* x, size_t m0,
                     size_t rows, size_t first, size_t count, char* panel) const {
@@ -320,6 +338,8 @@ class MatMulNBits final : public Kernel, public ConstantReader {
       for (size_t k = 0; k < g_.k; k += depth) {
         const size_t end = std::min(g_.k, k + depth), chunk = Chunk();
         panels_->unpack(weights, n, columns, k, end, chunk, panel);
+        FetchPart(weights, n + columns, std::min(NBitsPanels::kColumns, matrix.n - n - columns),
+                  k / depth, (g_.k + depth - 1) / depth);
         panels_->multiply({x + k / chunk * panels_->row_bytes, panels_->TileBytes(g_.k, chunk),
                            rows, panel, (end - k + chunk - 1) / chunk, chunk,
                            bias == nullptr ? nullptr : bias + n, k == 0, out + n, matrix.n,
