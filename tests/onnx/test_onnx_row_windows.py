@@ -149,13 +149,14 @@ def test_recurrent_networks(op: str, direction: str) -> None:
         [node("MaxPool", ["l"], ["y"], kernel_shape=[3], strides=[2], ceil_mode=1)],
         [node("Resize", ["l", "", "scales"], ["y"])],
         [node("Pad", ["l", "less"], ["y"])],
+        [node("Pad", ["l", "moved"], ["y"])],
     ],
 )
 def test_what_depends_on_the_size_otherwise_is_refused(nodes: list[onnx.NodeProto]) -> None:
     proto = make(
         [*CHOSEN, *nodes], {"x": (ROOM, 4), "mask": (ROOM,)}, ["y"],
         {**SHAPES, **WEIGHTS, "scales": np.array([1, 1, 1.7], np.float32),
-         "less": np.array([0, 0, -1, 0, 0, 0])},
+         "less": np.array([0, 0, -1, 0, 0, 0]), "moved": np.array([0, 0, -1, 0, 0, 1])},
         types={"mask": onnx.TensorProto.BOOL},
     )  # fmt: skip
     with pytest.raises(UnsupportedOpError, match="the data decide"):

@@ -142,7 +142,10 @@ def _pad(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
         return None
     axes = n.axes("axes", 3) or list(range(x.rank))
     at = [i for i, a in enumerate(axes) if axis_of(a, x.rank) == x.axis]
-    if not at or not (before := pads[at[0]]) + (behind := pads[at[0] + len(axes)]):
+    if not at:
+        return None
+    before, behind = pads[at[0]], pads[at[0] + len(axes)]
+    if before == behind == 0:
         return None
     if min(before, behind) < 0:
         raise Unsupported("fewer rows than the data decide")
