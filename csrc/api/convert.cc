@@ -7,6 +7,7 @@
 #include "abi/qnn_errors.h"
 #include "abi/qnn_op_names.h"
 #include "api/encoding.h"
+#include "ir/match.h"
 #include "ops/encoding.h"
 #include "ops/fixed/bias_scale.h"
 #include "ops/strided_copy.h"
@@ -228,7 +229,7 @@ bool IsOmitted(const Qnn_Tensor_t& tensor) {
 
 Result<Tensor> TensorFromQnn(const Qnn_Tensor_t& tensor, bool with_data,
                              const StaticSource& source) {
-  if (tensor.version != QNN_TENSOR_VERSION_1 && tensor.version != QNN_TENSOR_VERSION_2) {
+  if (!HasKnownVersion(tensor)) {
     return Error(QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM,
                  "tensor version %d is unknown; 1 and 2 are supported",
                  static_cast<int>(tensor.version));

@@ -9,6 +9,7 @@
 
 #include "abi/qnnrt_ext.h"
 #include "api/functions.h"
+#include "ir/match.h"
 #include "support/checked.h"
 
 namespace qnnrt::system {
@@ -79,7 +80,7 @@ Qnn_ErrorHandle_t LogCreate(QnnLog_Callback_t callback, QnnLog_Level_t level,
 // ---- tensors ----
 
 Status Footprint(const Qnn_Tensor_t& tensor, uint64_t* bytes) {
-  if (tensor.version != QNN_TENSOR_VERSION_1 && tensor.version != QNN_TENSOR_VERSION_2) {
+  if (!HasKnownVersion(tensor)) {
     return Error(QNN_SYSTEM_TENSOR_ERROR_INVALID_TENSOR, "tensor version %d is unknown: 1 or 2",
                  static_cast<int>(tensor.version));
   }

@@ -4,8 +4,6 @@
 
 #include <cstddef>
 
-#include "support/threads.h"
-
 namespace qnnrt {
 
 // Memory that a thread reads at some places, each front to back. It is fetched by addresses alone,

@@ -112,10 +112,8 @@ class MatMulNBits final : public Kernel, public ConstantReader {
       if (begin >= matrix.first + matrix.tiles()) continue;
       const NBitsWeights w = WeightsOf(in(), matrix);
       const auto add = [&](size_t first, size_t end) {
-        const size_t rows = end - first;
-        to->Add(w.codes + first * w.row_bytes, rows * w.row_bytes);
-        to->Add(w.scales + first * w.blocks, rows * w.blocks * sizeof(float));
-        if (w.zeros != nullptr) to->Add(w.zeros + first * w.zero_bytes(), rows * w.zero_bytes());
+        for (const NextReads::Place& place : PlacesOf(w, first, end - first))
+          to->Add(place.data, place.bytes);
       };
       if (begin <= matrix.first) {
         add(0, matrix.n);
@@ -308,20 +306,26 @@ class MatMulNBits final : public Kernel, public ConstantReader {
     return Status::Ok();
   }
 
+  // What so many rows of the weights have: codes, scales, zero points.
+  static QNNRT_INLINE std::array<NextReads::Place, 3> PlacesOf(const NBitsWeights& w, size_t row,
+                                                               size_t count) {
+    const auto place = [&](const void* data, size_t bytes) {
+      return NextReads::Place{static_cast<const char*>(data) + row * bytes, count * bytes};
+    };
+    return {place(w.codes, w.row_bytes), place(w.scales, w.blocks * sizeof(float)),
+            place(w.zeros, w.zeros != nullptr ? w.zero_bytes() : 0)};
+  }
+
   // A part of what `count` rows of the weights have, for a panel that is unpacked next: so it comes
   // from memory while rows of x pass by the one before. It may be another thread's, in whose cache
   // it is not, but no more in memory alone. Inline, since GCC takes calls that only fetch for calls
   // without effect.
   static QNNRT_INLINE void FetchPart(const NBitsWeights& w, size_t row, size_t count, size_t part,
                                      size_t parts) {
-    const void* const all[] = {w.codes, w.scales, w.zeros};
-    const size_t each[] = {w.row_bytes, w.blocks * sizeof(float),
-                           w.zeros != nullptr ? w.zero_bytes() : 0};
-    for (size_t i = 0; i < 3; ++i) {
-      const char* const from = static_cast<const char*>(all[i]) + row * each[i];
-      const size_t bytes = count * each[i], end = bytes * (part + 1) / parts;
-      for (size_t at = bytes * part / parts / 64 * 64; at < end; at += 64)
-        __builtin_prefetch(from + at, 0, 2);
+    for (const NextReads::Place& place : PlacesOf(w, row, count)) {
+      const size_t end = place.bytes * (part + 1) / parts;
+      for (size_t at = place.bytes * part / parts / 64 * 64; at < end; at += 64)
+        __builtin_prefetch(place.data + at, 0, 2);
     }
   }
 
