@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,10 +22,8 @@ from .sizes import fewer, itself, sized
 from .values import Value, constant
 
 
-def checked(given: Mapping[str, int] | None) -> dict[str, int]:
+def checked(given: Mapping[str, int]) -> dict[str, int]:
     """What ``capacities=`` gives, as plain numbers."""
-    if given is None:
-        return {}
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
         raise TypeError(
             "capacities is a dict of names of tensors and the most that each may be, not "
@@ -46,6 +44,16 @@ def checked(given: Mapping[str, int] | None) -> dict[str, int]:
                 f"{LARGEST}"
             )
     return found
+
+
+def advice(names: Sequence[str], inputs: Sequence[Value | None]) -> str:
+    """What a caller can do about those of these inputs that the data decide."""
+    listed = ", ".join(
+        f"{shortened(repr(name))}: ..."
+        for name, v in zip(names, inputs, strict=True)
+        if name and v is not None and not v.is_const
+    )
+    return f"; or say the most that it can be: capacities={{{listed}}}" if listed else ""
 
 
 def held(g: Scope, name: str, value: Value, most: int) -> tuple[Value, Value | None]:

@@ -105,7 +105,8 @@ class GraphLowering(Scope):
         # One without elements has nothing to compute with: it is known, as a constant is.
         known = constant(np.empty(shape, dtype)) if 0 in shape else None
         self.env[name] = known or Value(shape, dtype, edge, perm)
-        self._hold(name)
+        if name in self.capacities:
+            self._hold(name)
         return edge
 
     def add_constant(
@@ -276,19 +277,13 @@ class GraphLowering(Scope):
         one of a body is another one in each turn."""
         if node.domain or node.op_type not in _SIZED:
             return ""
-        places = range(len(inputs))[_SIZED[node.op_type]]
-        names = [
-            name
-            for i in places
-            if (v := inputs[i]) is not None and not v.is_const and (name := node.input[i])
-        ]
-        listed = ", ".join(f"{shortened(repr(name))}: ..." for name in names)
-        return f"; or say the most that it can be: capacities={{{listed}}}" if names else ""
+        from . import capacities
+
+        places = _SIZED[node.op_type]
+        return capacities.advice(node.input[places], inputs[places])
 
     def _hold(self, name: str) -> None:
         """Holds a tensor to the capacity that was given for it."""
-        if name not in self.capacities:
-            return
         from . import capacities
 
         most = self.capacities[name]

@@ -159,15 +159,26 @@ def _pad(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     if sum(map(abs, pads)) != before + behind:
         raise Unsupported("rows of which the data decide how many count, continued along two axes")
     places = constant(np.arange(-before, x.shape[x.axis] + behind))
-    last = g.emitted("Sub", [count, _whole(1)])
     if mode == "reflect":
+        last = _last(g, count)
         back = g.emitted("Sub", [last, g.emitted("Abs", [places])])
         places = g.emitted("Sub", [last, g.emitted("Abs", [back])])
     elif mode == "wrap":
         places = g.emitted("Mod", [places, g.emitted("Max", [count, _whole(1)])])
-    places = g.emitted("Max", [g.emitted("Min", [places, last]), _whole(0)])
-    made = g.emitted("Gather", [all_rows(x), places], axis=x.axis)
+    made = _gathered(g, x, places)
     return [replace(made, count=_more(g, count, before + behind), axis=x.axis)]
+
+
+def _last(g: Scope, count: Number) -> Value:
+    """The place of the last one that counts; -1 where none does."""
+    return once(g, ("last", count), lambda: g.emitted("Sub", [count, _whole(1)]))
+
+
+def _gathered(g: Scope, x: Value, places: Value) -> Value:
+    """The rows at these places; the first or the last of those that count for places beyond."""
+    assert x.count is not None
+    within = g.emitted("Max", [g.emitted("Min", [places, _last(g, x.count)]), _whole(0)])
+    return g.emitted("Gather", [all_rows(x), within], axis=x.axis)
 
 
 #: How places of a result become those of the input, where its size does not matter.
@@ -190,10 +201,8 @@ def _resize(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     if scale not in (up, 1 / max(down, 1)):
         raise Unsupported(_OF_SIZE)
     count = times(g, x.count, up) if scale >= 1 else parts(g, x.count, down)
-    places = constant(np.arange(x.shape[x.axis]))  # behind the end it is as at the end
-    last = g.emitted("Max", [g.emitted("Sub", [x.count, _whole(1)]), _whole(0)])
-    places = g.emitted("Min", [places, last])
-    n.inputs = [g.emitted("Gather", [all_rows(x), places], axis=x.axis), *n.inputs[1:]]
+    every = constant(np.arange(x.shape[x.axis]))  # behind the end it is as at the end
+    n.inputs = [_gathered(g, x, every), *n.inputs[1:]]
     return _kept(lower(), count, x.axis)
 
 

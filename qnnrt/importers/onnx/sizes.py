@@ -294,6 +294,13 @@ def _one(v: Value) -> tuple[int, Number] | None:
     return found[0] if len(found) == 1 else None
 
 
+def _one_of_shape(v: Value) -> tuple[int, Number]:
+    at = _one(v)
+    if at is None:
+        raise Unsupported("a shape of which the data decide more than one size")
+    return at
+
+
 def plain(v: Value) -> Value:
     """The most that numbers can be, as a constant like any other."""
     return constant(v.const) if v.sizes is not None else v
@@ -302,9 +309,7 @@ def plain(v: Value) -> Value:
 @takes_sizes(range(1), "ConstantOfShape")
 def _constant(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     shape = n.input(0)
-    at = _one(shape)
-    if at is None:
-        raise Unsupported("a shape of which the data decide more than one size")
+    at = _one_of_shape(shape)
     n.inputs = [plain(shape)]
     (made,) = lower()
     assert isinstance(made, Value)
@@ -314,9 +319,7 @@ def _constant(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
 @takes_sizes(range(1, 2), "Expand")
 def _expand(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     x, shape = n.input(0), n.input(1)
-    at = _one(shape)
-    if at is None:
-        raise Unsupported("a shape of which the data decide more than one size")
+    at = _one_of_shape(shape)
     n.inputs = [replace(x, count=None), plain(shape)]
     (made,) = lower()
     assert isinstance(made, Value)
@@ -330,9 +333,7 @@ def _expand(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
 def _tile(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     """The first of the copies count."""
     x, repeats = n.input(0), n.input(1)
-    at = _one(repeats)
-    if at is None:
-        raise Unsupported("a shape of which the data decide more than one size")
+    at = _one_of_shape(repeats)
     if x.count is not None:
         raise Unsupported("rows of which the data decide how many count, among others")
     n.inputs = [x, plain(repeats)]
