@@ -16,7 +16,7 @@ import pytest
 import qnnrt
 from support import reference
 from support.async_runs import Gate, slow_model
-from support.parallel import in_threads, running
+from support.parallel import in_threads, or_traceback, running
 from support.toy import add_model, conv_model, relu_model
 
 BACKENDS = pytest.mark.parametrize("backend", ["cpu", "htp"])
@@ -69,26 +69,20 @@ def test_synchronous_runs_come_in_turn(backend):
 def test_gathering_many_awaits_more_than_the_queue_takes():
     runs = 60
 
-    async def main() -> tuple[int, int]:
-        ticks = 0
-        over = False
+    async def main() -> None:
+        gate = Gate()
 
-        async def tick() -> None:
-            nonlocal ticks
-            while not over:
-                ticks += 1
+        async def go_round() -> None:
+            for _ in range(2 * runs):
                 await asyncio.sleep(0)
+            gate.open()  # only a loop that goes on gets here, and nothing ends before
 
-        with qnnrt.Session(slow_model(), "htp") as s:
-            ticker = asyncio.create_task(tick())
-            await asyncio.gather(*(s.run_awaitable() for _ in range(runs)))
-            over = True
-            await ticker
-            return s.stats.executes, ticks
+        with gate.session(options=ASYNC) as s, gate:
+            await asyncio.gather(go_round(), *(s.run_awaitable() for _ in range(runs)))
+            assert s.stats.executes == runs
 
-    executes, ticks = asyncio.run(main())
-    assert executes == runs
-    assert ticks > runs  # the loop went round all the time
+    with or_traceback():
+        asyncio.run(main())
 
 
 def test_cancelling_a_task_leaves_its_run_alone():
@@ -198,25 +192,21 @@ def test_the_depth_is_checked_where_the_context_is_made():
 @BACKENDS
 def test_python_goes_on_meanwhile(backend):
     """While one thread is blocked in a full queue, others have the interpreter."""
+    gate = Gate()
     options = {"context": {"async_queue_depth": 1}} if backend == "htp" else None
-    with qnnrt.Session(slow_model(), backend, options=options) as s:
-        done = threading.Event()
+    with gate.session(backend, options=options) as s:
+        futures = []
 
         def work() -> None:
-            futures = [s.run_async() for _ in range(20)]
+            futures.extend(s.run_async() for _ in range(20))
             for f in futures:
-                f.result(60)
-            done.set()
+                f.result(120)
 
-        thread = threading.Thread(target=work)
-        count = 0
-        thread.start()
-        while not done.is_set():
-            count += 1
-            time.sleep(0)
-        thread.join()
-        assert s.stats.executes == 20
-        assert count > 100
+        with or_traceback(), running(work), gate:
+            for _ in range(1000):  # each gives the interpreter away
+                time.sleep(0)
+            assert not any(f.done() for f in futures)
+        assert len(futures) == s.stats.executes == 20
 
 
 def test_memory_in_flight_cannot_be_closed():

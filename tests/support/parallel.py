@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import faulthandler
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,3 +39,15 @@ def in_threads(*works: Callable[[], object]) -> None:
     """All of these at once, to their ends."""
     with running(*works):
         pass
+
+
+@contextmanager
+def or_traceback() -> Iterator[None]:
+    """Ends the process with every thread's stack where the block hangs: also where a thread keeps
+    the interpreter, so that no Python can say so."""
+    # The process's own: what pytest has in its place may have no descriptor.
+    faulthandler.dump_traceback_later(SECONDS, exit=True, file=sys.__stderr__)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
