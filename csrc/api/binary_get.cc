@@ -42,7 +42,7 @@ class HeldGraphs {
  private:
   std::unique_lock<std::mutex> context_lock_;
   std::vector<decltype(Runtime::graphs)::Pin> pins_;
-  std::vector<std::unique_lock<std::mutex>> locks_;
+  std::vector<std::unique_lock<FairMutex>> locks_;
   std::vector<Graph*> graphs_;
   std::optional<BinaryWriter> writer_;
 };

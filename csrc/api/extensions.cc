@@ -82,7 +82,7 @@ uint64_t StatsOf(Qnn_GraphHandle_t handle, Qnnrt_GraphStats_t* stats) {
   stats->copied_in_bytes = staging.copied_in;
   stats->copied_out_bytes = staging.copied_out;
   stats->copied_bytes = staging.copied_in + staging.copied_out;
-  auto lock = graph.Lock();  // graphFinalize may run on another thread
+  auto lock = graph.LockUnlessReady();  // graphFinalize may run on another thread
   if (graph.plan() == nullptr) return QNN_SUCCESS;
   stats->arena_bytes = graph.plan()->arena().peak;
   stats->arena_lower_bound = graph.plan()->arena().lower_bound;
@@ -165,7 +165,7 @@ uint64_t qnnrt_graph_weights(Qnn_GraphHandle_t handle, Qnnrt_GraphWeights_t* wei
   return qnnrt::Guarded([&]() -> Qnn_ErrorHandle_t {
     auto object = Runtime::Get().graphs.Find(handle);
     if (!object) return qnnrt::NoGraph(handle);
-    auto lock = object->graph.Lock();
+    auto lock = object->graph.LockUnlessReady();
     const qnnrt::Plan* plan = object->graph.plan();
     if (plan == nullptr) return QNN_GRAPH_ERROR_GRAPH_NOT_FINALIZED;
     weights->shared_bytes = std::min(plan->shared_weight_bytes(), plan->weight_bytes());

@@ -10,6 +10,7 @@
 
 #include "abi/qnn.h"
 #include "client/client.h"
+#include "support/fair_mutex.h"
 
 namespace qnnrt::client {
 
@@ -22,7 +23,7 @@ struct Execution {
   Qnn_Tensor_t* outputs = nullptr;
   uint32_t num_outputs = 0;
   Qnn_SignalHandle_t signal = nullptr;
-  std::mutex* one_at_a_time = nullptr;  // the owner's synchronous executions hold it, too
+  FairMutex* one_at_a_time = nullptr;  // the owner's synchronous executions hold it, too
   Completion* completion = nullptr;
   Execution* next = nullptr;
 };
@@ -91,7 +92,7 @@ class Worker {
       Completion* completion = execution->completion;
       Qnn_NotifyStatus_t status{};
       {
-        std::lock_guard<std::mutex> lock(*execution->one_at_a_time);
+        std::lock_guard<FairMutex> lock(*execution->one_at_a_time);
         status.error = execution->execute(execution->graph, execution->inputs,
                                           execution->num_inputs, execution->outputs,
                                           execution->num_outputs, nullptr, execution->signal);

@@ -534,24 +534,26 @@ Status Graph::Install(Prepared* made, FunctionRef<void(const Staging*)> note) {
 }
 
 GraphStats Graph::stats() {
-  auto lock = Lock();
-  return {executes_, Ticks::ToNanoseconds(execute_ticks_),
+  auto lock = LockUnlessReady();
+  return {executes_.value(), Ticks::ToNanoseconds(execute_ticks_.value()),
           staging_ == nullptr ? StagingStats() : staging_->stats()};
 }
 
 std::vector<CopyRecord> Graph::Copies() {
-  auto lock = Lock();
+  auto lock = LockUnlessReady();
   std::vector<CopyRecord> copies;
   if (staging_ != nullptr) copies = staging_->Copies();
-  if (plan_ == nullptr || executes_ == 0) return copies;
+  const uint64_t executes = executes_.value();
+  if (plan_ == nullptr || executes == 0) return copies;
   for (const Tensor* t : plan_->copied_states())
-    copies.push_back({t->name.c_str(), false, kStateCopy, t->bytes() * executes_, executes_});
+    copies.push_back({t->name.c_str(), false, kStateCopy, t->bytes() * executes, executes});
   return copies;
 }
 
 void Graph::ResetStats() {
-  auto lock = Lock();
-  executes_ = execute_ticks_ = 0;
+  auto lock = LockUnlessReady();
+  executes_.Reset();
+  execute_ticks_.Reset();
   if (staging_ != nullptr) staging_->ResetCounts();
 }
 

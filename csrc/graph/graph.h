@@ -22,6 +22,8 @@
 #include "memory/writers.h"
 #include "ops/package_op.h"
 #include "support/clock.h"
+#include "support/counter.h"
+#include "support/fair_mutex.h"
 #include "support/interrupt.h"
 #include "support/profile.h"
 
@@ -259,13 +261,18 @@ class Graph {
   static void Release(Binding* binding);
 
   // Waits for a running execution; no other one begins while the guard is held.
-  std::unique_lock<std::mutex> Lock() { return std::unique_lock<std::mutex>(mutex_); }
+  std::unique_lock<FairMutex> Lock() { return std::unique_lock<FairMutex>(mutex_); }
+  // For what is constant once the graph is finalized: waits for nothing then, holds nothing.
+  std::unique_lock<FairMutex> LockUnlessReady() {
+    return Ready() ? std::unique_lock<FairMutex>() : Lock();
+  }
 
   // The staging slot of a graph input or output; its memory is allocated now if it was not, and
   // freed with the graph. A RAW tensor at that very address is used in place. Errors: 6023 before
   // finalize, 6004 no such tensor, 1000 a graph that stages nothing, 8003 and 1002 as Run.
   Result<void*> StagingAddress(uint32_t id);
 
+  // Beside a running execution, too; that one is not in them yet.
   GraphStats stats();
   std::vector<CopyRecord> Copies();
   void ResetStats();
@@ -394,15 +401,15 @@ class Graph {
     return status.ok() || status.code() == QNN_GRAPH_ERROR_EARLY_TERMINATION;
   }
   void Count(uint64_t first_tick) {
-    ++executes_;
-    execute_ticks_ += Ticks::Now() - first_tick;
+    executes_.Add(1);
+    execute_ticks_.Add(Ticks::Now() - first_tick);
   }
 
   const std::string name_;
   const uint64_t context_;
   const GraphHost host_;
   GraphOptions options_;
-  std::mutex mutex_;
+  FairMutex mutex_;
   std::deque<Tensor> tensors_;
   std::unordered_map<uint32_t, Tensor*> by_id_;
   std::unordered_map<std::string, Tensor*> by_name_;
@@ -430,7 +437,7 @@ class Graph {
   std::vector<AppTensor> app_;  // inputs, then outputs
   std::vector<State> states_;
   WrittenMemory written_;           // theirs
-  std::atomic<bool> ready_{false};  // plan_ and app_ are set and constant
+  std::atomic<bool> ready_{false};  // plan_, app_ and staging_ are set and constant
   Binding own_binding_;             // of Execute
   std::vector<void*> patched_;      // the address of each app tensor in the steps
   std::vector<size_t> by_address_;  // app tensors, in the order of those
@@ -444,7 +451,7 @@ class Graph {
   uint64_t compared_with_ = 0;  // FilesMappedTwice then
   std::vector<uint64_t> step_times_;
   std::string description_;
-  uint64_t executes_ = 0, execute_ticks_ = 0;
+  Counter executes_, execute_ticks_;
 };
 
 }  // namespace qnnrt

@@ -329,7 +329,7 @@ Status Graph::RunBound(const Binding& binding, const RunOptions& options) {
 }
 
 Status Graph::Run(const Binding& binding, const RunOptions& options) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  std::unique_lock<FairMutex> lock(mutex_);
   Status status = RunLocked(binding, options);
   lock.unlock();
   if (staging_ != nullptr && staging_->HasUnloggedCopies()) LogCopies();
@@ -338,7 +338,7 @@ Status Graph::Run(const Binding& binding, const RunOptions& options) {
 
 Status Graph::Execute(const Qnn_Tensor_t* inputs, uint32_t num_inputs, const Qnn_Tensor_t* outputs,
                       uint32_t num_outputs, const RunOptions& options) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  std::unique_lock<FairMutex> lock(mutex_);
   if (!finalized()) return NotFinalized();
   Status status;
   {

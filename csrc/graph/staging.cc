@@ -36,7 +36,7 @@ Result<std::unique_ptr<Staging>> Staging::Make(const std::string& graph,
     }
     if (slot.tensor->mem_type != QNN_TENSORMEMTYPE_MEMHANDLE) raw.push_back(i);
   }
-  QNNRT_ASSIGN_OR_RETURN(staging->stats_.reserved_at_finalize, staging->Reserve(raw));
+  QNNRT_ASSIGN_OR_RETURN(staging->reserved_at_finalize_, staging->Reserve(raw));
   return staging;
 }
 
@@ -77,7 +77,7 @@ Result<uint64_t> Staging::Reserve(const std::vector<size_t>& tensors) {
 
 Status Staging::ReserveFor(const std::vector<size_t>& tensors) {
   QNNRT_ASSIGN_OR_RETURN(uint64_t bytes, Reserve(tensors));
-  stats_.reserved_at_execute += bytes;
+  reserved_at_execute_.Add(bytes);
   return Status::Ok();
 }
 
@@ -108,10 +108,9 @@ void Staging::Copy(void* to, const void* from, uint64_t bytes) {
   });
 }
 
-void Staging::Count(Slot* slot) {
-  slot->copied_bytes += slot->bytes;
-  ++slot->count;
-  (slot->input ? stats_.copied_in : stats_.copied_out) += slot->bytes;
+void Staging::Counted(Slot* slot) {
+  slot->count.Add(1);
+  (slot->input ? copied_in_ : copied_out_).Add(slot->bytes);
   if (!slot->logged) unlogged_copies_.store(true, std::memory_order_relaxed);
 }
 
@@ -120,7 +119,7 @@ void Staging::CopyIn(size_t i, const void* from) {
   void* to = address(i);
   if (from == to || slot.bytes == 0) return;
   Copy(to, from, slot.bytes);
-  Count(&slot);
+  Counted(&slot);
 }
 
 void Staging::CopyOut(size_t i, void* to) {
@@ -128,7 +127,7 @@ void Staging::CopyOut(size_t i, void* to) {
   const void* from = address(i);
   if (from == to || slot.bytes == 0) return;
   Copy(to, from, slot.bytes);
-  Count(&slot);
+  Counted(&slot);
 }
 
 // ---- Reports ----
@@ -152,15 +151,17 @@ std::vector<CopyRecord> Staging::Copies() const {
   std::vector<CopyRecord> copies;
   for (size_t i = 0; i < count_; ++i) {
     const Slot& p = slots_[i];
-    if (p.count == 0) continue;
-    copies.push_back({p.tensor->name.c_str(), p.input, Reason(i), p.copied_bytes, p.count});
+    const uint64_t count = p.count.value();
+    if (count == 0) continue;
+    copies.push_back({p.tensor->name.c_str(), p.input, Reason(i), count * p.bytes, count});
   }
   return copies;
 }
 
 void Staging::ResetCounts() {
-  stats_.copied_in = stats_.copied_out = 0;
-  for (size_t i = 0; i < count_; ++i) slots_[i].copied_bytes = slots_[i].count = 0;
+  copied_in_.Reset();
+  copied_out_.Reset();
+  for (size_t i = 0; i < count_; ++i) slots_[i].count.Reset();
 }
 
 std::vector<std::string> Staging::TakeLogLines() {
@@ -168,7 +169,7 @@ std::vector<std::string> Staging::TakeLogLines() {
   unlogged_copies_.store(false, std::memory_order_relaxed);
   for (size_t i = 0; i < count_; ++i) {
     Slot& p = slots_[i];
-    if (p.logged || p.count == 0) continue;
+    if (p.logged || p.count.value() == 0) continue;
     lines.push_back("graph '" + graph_ + "': " + (p.input ? "input '" : "output '") +
                     p.tensor->name + "' is copied " + (p.input ? "in before" : "out after") +
                     " each execution, " + std::to_string(p.bytes) + " bytes: " + Reason(i) +

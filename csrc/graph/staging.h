@@ -10,6 +10,7 @@
 
 #include "ir/tensor.h"
 #include "memory/process_domain.h"
+#include "support/counter.h"
 #include "support/fork.h"
 #include "support/slot_table.h"
 #include "support/status.h"
@@ -73,7 +74,11 @@ class Staging {
   // 6004, with tensor and reason.
   Status Refuse(size_t i) const;
 
-  StagingStats stats() const { return stats_; }
+  // Thread safe.
+  StagingStats stats() const {
+    return {reserved_at_finalize_, reserved_at_execute_.value(), copied_in_.value(),
+            copied_out_.value()};
+  }
   std::vector<CopyRecord> Copies() const;  // those that happened
   void ResetCounts();                      // of copies; what is reserved stays so
 
@@ -90,7 +95,7 @@ class Staging {
     bool logged = false;
     size_t place = 0;  // the slot whose memory it has: a new value of a state has the state's
     std::atomic<void*> address{nullptr};
-    uint64_t copied_bytes = 0, count = 0;
+    Counter count;  // of its copies
   };
   struct Block {  // memory for some of the slots
     ProcessDomain::Share share;
@@ -101,7 +106,7 @@ class Staging {
       : graph_(graph), domain_(domain), threads_(threads), forks_(ForkGeneration()) {}
   Result<uint64_t> Reserve(const std::vector<size_t>& tensors);
   void Copy(void* to, const void* from, uint64_t bytes);
-  void Count(Slot* slot);
+  void Counted(Slot* slot);
 
   const std::string graph_;
   ProcessDomain* const domain_;
@@ -110,7 +115,8 @@ class Staging {
   size_t count_ = 0;
   std::unique_ptr<Slot[]> slots_;
   std::vector<Block> blocks_;
-  StagingStats stats_;
+  uint64_t reserved_at_finalize_ = 0;
+  Counter reserved_at_execute_, copied_in_, copied_out_;
   std::atomic<bool> strict_{false}, unlogged_copies_{false};
 };
 

@@ -318,7 +318,7 @@ cdef class Pending:
 
     cdef int _launch(self, Qnn_GraphHandle_t graph, uint32_t n, uint32_t m,
                      Qnn_ProfileHandle_t profile, Qnn_SignalHandle_t signal, Flight* flight,
-                     Worker* worker, mutex* one_at_a_time) except -1:
+                     Worker* worker, FairMutex* one_at_a_time) except -1:
         """graphExecuteAsync; or graphExecute on ``worker``. ``flight`` has begun, and ends when
         this raises."""
         cdef uint64_t code = 0

@@ -87,6 +87,13 @@ cdef extern from "<mutex>" namespace "std" nogil:
         bool try_lock()
 
 
+cdef extern from "support/fair_mutex.h" namespace "qnnrt" nogil:
+    cdef cppclass FairMutex:
+        void lock()
+        void unlock()
+        bool try_lock()
+
+
 cdef extern from "client/worker.h" namespace "qnnrt::client" nogil:
     cdef cppclass Execution:
         QnnGraph_ExecuteFn_t execute
@@ -96,7 +103,7 @@ cdef extern from "client/worker.h" namespace "qnnrt::client" nogil:
         Qnn_Tensor_t* outputs
         uint32_t num_outputs
         Qnn_SignalHandle_t signal
-        mutex* one_at_a_time
+        FairMutex* one_at_a_time
         Completion* completion
 
     cdef cppclass Worker:

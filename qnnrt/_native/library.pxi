@@ -234,7 +234,7 @@ cdef class Library(ContextCalls):
         cdef uint64_t code
         if self._stats == NULL:
             return None
-        with nogil:  # waits for an execution, which may be in Python
+        with nogil:  # waits for graphFinalize, which may call Python
             code = self._stats(g, &s)
         self._check(code, "graph", "qnnrt_graph_stats")
         return {

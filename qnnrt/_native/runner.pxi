@@ -32,7 +32,7 @@ cdef class Runner:
     cdef bint _short            # the last run was
     cdef uint32_t _generation
     cdef int _state
-    cdef mutex _mutex           # one synchronous run at a time
+    cdef FairMutex _mutex       # one synchronous run at a time
     cdef mutex _tensors_mutex   # what is bound, and whether it is open; taken after _mutex
     cdef Flight _flight         # asynchronous runs
     cdef Worker* _worker        # does them where the backend has no queue; made when one comes

@@ -30,7 +30,7 @@ BELOW = {
     "gpu": {"abi", "support", "ipc/socket.h", "ir", "opencl", "graph", "api"},
     "saver": {"abi", "support", "api/functions.h"},
     "shims": {"abi", "memory/rpcmem.h"},
-    "client": {"abi", "support/clock.h"},
+    "client": {"abi", "support/clock.h", "support/fair_mutex.h"},
     "tflite/lowering": {"abi", "support/guard.h", "support/json.h", "support/per_thread.h"},
     "tflite/delegate": {
         "abi",

@@ -206,6 +206,7 @@ def test_python_goes_on_meanwhile(backend):
             for _ in range(1000):  # each gives the interpreter away
                 time.sleep(0)
             assert not any(f.done() for f in futures)
+            assert s.stats.executes == 0  # which waits for none of them
         assert len(futures) == s.stats.executes == 20
 
 
