@@ -333,3 +333,32 @@ def test_every_opset_has_the_same_quantization(opset: int) -> None:
     proto = g.proto({"x": (1, 4, 8, 8)}, [y])
     model = check(proto, {"x": image(1, 4, 8, 8)}, 1 / 8)
     assert types(model) == ["Quantize", "Transpose", "Conv2d", "Transpose", "Dequantize"]
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16])
+def test_a_product_by_scales_that_are_computed_is_as_exact_as_by_known_ones(kind: int) -> None:
+    """Scales of half precision do not make halves of what they scale."""
+    half = onnx.helper.tensor_dtype_to_np_dtype(kind)
+    a, b = codes(40, 19, dtype=np.uint8), codes(19, 30, dtype=np.uint8)
+    scales = [np.asarray(v, half) for v in (0.0131, 0.0172, 0.9)]
+    zeros = [np.uint8(v) for v in (11, 200, 128)]
+    values = {"a": a, "as": scales[0], "az": zeros[0], "b": b, "bs": scales[1], "bz": zeros[1]}
+    values |= {"ys": scales[2], "yz": zeros[2]}
+    inputs = [
+        onnx.helper.make_tensor_value_info(
+            k, onnx.helper.np_dtype_to_tensor_dtype(np.asarray(v).dtype), np.shape(v)
+        )
+        for k, v in values.items()
+    ]
+    y = onnx.helper.make_tensor_value_info("y", UINT8, (40, 30))
+    product = onnx.helper.make_node("QLinearMatMul", list(values), ["y"])
+    proto = onnx.helper.make_model(
+        onnx.helper.make_graph([product], "g", inputs, [y]),
+        opset_imports=[onnx.helper.make_opsetid("", 21)],
+    )
+    sums = (a.astype(np.int64) - zeros[0]) @ (b.astype(np.int64) - zeros[1])
+    ratio = float(scales[0]) * float(scales[1]) / float(scales[2])
+    expected = np.clip(np.rint(sums * ratio) + 128, 0, 255)
+    with qnnrt.Session(importer.load(proto)) as session:
+        found = session.run({k: np.asarray(v) for k, v in values.items()})["y"]
+    np.testing.assert_array_equal(found, expected)

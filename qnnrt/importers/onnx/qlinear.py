@@ -32,7 +32,13 @@ def _conv(n: OnnxNode) -> onnx.FunctionProto:
 @body("", "QLinearMatMul", to="FullyConnected, MatMul in fixed point")
 def _matmul(n: OnnxNode) -> onnx.FunctionProto:
     b = Body(n)
-    product = b.op("MatMul", [b.real(0, axis=-2), b.real(3, axis=-1)])
+
+    def real(index: int, axis: int) -> str:
+        # In 32 bits, whatever the scale has: a product of halves would be rounded before its codes.
+        scale = b.op("Cast", [b.given(index + 1)], to=onnx.TensorProto.FLOAT)
+        return b.decoded(b.given(index), scale, b.given(index + 2), axis)
+
+    product = b.op("MatMul", [real(0, -2), real(3, -1)])
     return b.proto(b.coded(product, 6))
 
 
