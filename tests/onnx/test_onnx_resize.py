@@ -64,3 +64,41 @@ def test_a_scale_that_keeps_a_size_moves_its_pixels() -> None:
         proto = resize(x.shape, {"scales": np.array(scales, np.float32)}, mode="linear")
         wanted = x if wanted_by is None else wanted_by(proto).run(None, {"x": x})[0]
         np.testing.assert_allclose(computed(proto, x), wanted, rtol=1e-5, atol=1e-6)
+
+
+def regions(samples: int, opset: int, kind: int, mode: str | None) -> onnx.ModelProto:
+    attrs = {"output_height": 3, "output_width": 2, "spatial_scale": 0.5, "mode": "max"}
+    attrs |= {} if mode is None else {"coordinate_transformation_mode": mode}
+    of = onnx.helper.make_tensor_value_info
+    inputs = [of("x", kind, (2, 3, 7, 9)), of("r", kind, (5, 4))]
+    inputs.append(of("i", onnx.TensorProto.INT64, (5,)))
+    n = onnx.helper.make_node("RoiAlign", ["x", "r", "i"], ["y"], sampling_ratio=samples, **attrs)
+    graph = onnx.helper.make_graph([n], "g", inputs, [of("y", kind, (5, 3, 3, 2))])
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
+
+
+@pytest.mark.parametrize("samples", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("opset", "mode"), [(10, None), (16, "half_pixel"), (16, "output_half_pixel")]
+)
+@pytest.mark.parametrize("kind", [onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE])
+def test_the_largest_of_regions(samples: int, opset: int, mode: str | None, kind: int) -> None:
+    proto = regions(samples, opset, kind, mode)
+    rng = np.random.default_rng(samples)
+    held = onnx.helper.tensor_dtype_to_np_dtype(kind)
+    boxes = np.sort(rng.uniform(-4, 24, (5, 2, 2)), 1).reshape(5, 4)
+    boxes[4] = (50, 50, 60, 60)  # outside of the image
+    feeds = {"x": rng.standard_normal((2, 3, 7, 9)).astype(held), "r": boxes.astype(held)}
+    feeds["i"] = np.array([0, 1, 1, 0, 1])
+    wanted = ReferenceEvaluator(regions(samples, 16, kind, mode or "output_half_pixel"))
+    with qnnrt.Session(importer.load(proto)) as session:
+        found = session.run(feeds)["y"]
+        np.testing.assert_allclose(found, wanted.run(None, feeds)[0], rtol=1e-5, atol=1e-5)
+        for bad in (2, -1):
+            with pytest.raises(qnnrt.QnnError, match="outside"):
+                session.run(feeds | {"i": np.array([0, 1, bad, 0, 1])})
+
+
+def test_the_largest_of_as_many_samples_as_the_regions_decide_is_refused() -> None:
+    with pytest.raises(qnnrt.UnsupportedOpError, match="sampling_ratio 0"):
+        importer.load(regions(0, 16, onnx.TensorProto.FLOAT, "half_pixel"))

@@ -86,7 +86,7 @@ OTHERWISE: Table[BodyFn] = Table(
         "expanded_matrices": "Trilu",
         "expanded_norms": "LayerNormalization",
         "expanded_ragged": "GRU LSTM RNN ReverseSequence",
-        "expanded_sampling": "GridSample",
+        "expanded_sampling": "GridSample RoiAlign",
     }
 )
 

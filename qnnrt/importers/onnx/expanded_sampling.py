@@ -7,7 +7,7 @@ import math
 import numpy as np
 import onnx
 
-from .bodies import Body, body, otherwise
+from .bodies import AsDefined, Body, body, otherwise
 from .expanded import OPSET, array, ints, reshaped
 from .nodes import OnnxNode, Unsupported
 from .windows import list_attr
@@ -147,3 +147,77 @@ def _grid_sample(n: OnnxNode) -> onnx.FunctionProto:
     found = reshaped(b, found, [batch, x.shape[1], 16, height, width])
     y = b.op("ReduceSum", [b.op("Mul", [found, each]), ints(b, [2])], keepdims=0)
     return b.proto(y, opset=OPSET)
+
+
+@otherwise("RoiAlign")
+def _largest_of_regions(n: OnnxNode) -> onnx.FunctionProto:
+    """The largest of the four pixels around each sample, each times its weight, as ONNX's reference
+    and ONNX Runtime have it: not the largest of what is interpolated there."""
+    if n.text("mode", "avg") != "max":
+        raise AsDefined
+    b, (images, channels, *size), regions = Body(n), n.input(0).shape, n.input(1).shape[0]
+    bins = [n.integer("output_height", 1), n.integer("output_width", 1)]
+    samples = n.integer("sampling_ratio")
+    if not samples:
+        raise Unsupported("mode 'max' with sampling_ratio 0: the regions decide how many samples")
+    if 0 in size:
+        raise ValueError("the input has no pixels")
+    if math.prod(bins) * samples**2 > _LARGEST_GRID or images * math.prod(size) >= 2**31:
+        raise Unsupported(f"{bins} bins of {samples**2} samples: they would be too many")
+    real, held = np.dtype(np.float32), n.input(0).dtype
+    real = max(real, held, key=lambda d: d.itemsize)
+    kind = onnx.helper.np_dtype_to_tensor_dtype(real)
+
+    def number(value: float) -> str:
+        return array(b, np.array(value, real))
+
+    # Before opset 16 pixels lie at their index.
+    moved = "output_half_pixel" if n.version < 16 else "half_pixel"
+    moved = n.text("coordinate_transformation_mode", moved)
+    boxes = b.op("Cast", [b.given(1)], to=kind)
+    boxes = b.op("Mul", [boxes, number(n.number("spatial_scale", 1.0))])
+    if moved == "half_pixel":
+        boxes = b.op("Sub", [boxes, number(0.5)])
+    places, weights = [], []  # of each dim: those of both neighbours of each sample
+    for d in range(2):
+        start, end = (
+            b.op("Slice", [boxes, ints(b, [i]), ints(b, [i + 1]), ints(b, [1])])
+            for i in (1 - d, 3 - d)
+        )
+        length = b.op("Sub", [end, start])
+        if moved != "half_pixel":
+            length = b.op("Max", [length, number(1)])
+        share = (np.arange(bins[d] * samples) + 0.5) / (samples * bins[d])
+        at = b.op("Add", [start, b.op("Mul", [length, array(b, share.astype(real))])])
+        inside = b.op("LessOrEqual", [at, number(size[d])])
+        inside = b.op("And", [b.op("GreaterOrEqual", [at, number(-1)]), inside])
+        at = b.op("Where", [inside, at, number(0)])
+        at = b.op("Max", [b.op("Min", [at, number(size[d] - 1)]), number(0)])
+        low = b.op("Floor", [at])
+        high = b.op("Min", [b.op("Add", [low, number(1)]), number(size[d] - 1)])
+        second = b.op("Sub", [at, low])
+        counts = b.op("Cast", [inside], to=kind)
+        first = b.op("Sub", [counts, b.op("Mul", [second, counts])])
+        shape = [regions, *(bins[i] * samples if i == d else 1 for i in range(2))]
+        places.append(
+            [b.op("Cast", [reshaped(b, v, shape)], to=onnx.TensorProto.INT64) for v in (low, high)]
+        )
+        weights.append([reshaped(b, v, [*shape, 1]) for v in (first, second)])
+    pixels = b.op("Transpose", [b.given(0)], perm=[0, 2, 3, 1])
+    pixels = reshaped(b, pixels, [images * math.prod(size), channels])
+    image = b.op("Cast", [b.given(2)], to=onnx.TensorProto.INT64)
+    # An image counted from the last one is none.
+    known = b.op("GreaterOrEqual", [image, array(b, np.array(0))])
+    image = b.op("Where", [known, image, array(b, np.array(images))])
+    image = reshaped(b, b.op("Mul", [image, array(b, np.array(math.prod(size)))]), [regions, 1, 1])
+    corners = []
+    for row, column in np.ndindex(2, 2):
+        index = b.op("Mul", [places[0][row], array(b, np.array(size[1]))])
+        index = b.op("Add", [b.op("Add", [index, image]), places[1][column]])
+        weight = b.op("Mul", [weights[0][row], weights[1][column]])
+        found = b.op("Cast", [b.op("Gather", [pixels, index])], to=kind)
+        found = b.op("Mul", [found, weight])
+        apart = reshaped(b, found, [regions, bins[0], samples, bins[1], samples, channels])
+        corners.append(b.op("ReduceMax", [apart, ints(b, [2, 4])], keepdims=0))
+    y = b.op("Transpose", [b.op("Max", corners)], perm=[0, 3, 1, 2])
+    return b.proto(b.op("Cast", [y], to=onnx.helper.np_dtype_to_tensor_dtype(held)), opset=OPSET)

@@ -217,7 +217,7 @@ def grid_sample(c: Lowering, n: OnnxNode) -> Value:
     return cast(c, y, dtype)
 
 
-@lowers("RoiAlign", to="RoiAlign")
+@lowers("RoiAlign", to="RoiAlign, or Gather and ReduceMax")
 def roi_align(c: Lowering, n: OnnxNode) -> Value:
     x, regions = c.b.channels_last(n.input(0)), c.b.plain(n.input(1))
     if (mode := n.text("mode", "avg")) != "avg":

@@ -112,7 +112,6 @@ EXCLUDED: dict[str, str] = {
     "test_dft_inverse_opset19": "the expected result has a larger error than its tolerance",
     "test_training_dropout_[dm]*": "training",
     "test_training_dropout": "training",
-    "test_roialign_mode_max": "QNN's RoiAlign has no maxima",
     # In 16 bits the expected value lies 0.6 units from the exact one; ours 0.5, on the other side.
     "test_attention_4d_causal_fp16*": "half precision: neighbouring values are further apart",
     "test_attention_*_bf16*": "bfloat16: neighbouring values are further apart",
