@@ -6,6 +6,7 @@
 
 #include "api/binary.h"
 #include "memory/memory.h"
+#include "support/fair_mutex.h"
 
 namespace qnnrt::api {
 
@@ -243,16 +244,16 @@ struct ClientBuffers {
 
 // Held by executions whose arenas are in the same file, which several contexts may share at several
 // offsets.
-std::shared_ptr<std::mutex> ArenaMutexOf(const FileId& file) {
-  using Mutexes = std::unordered_map<FileId, std::weak_ptr<std::mutex>, FileIdHash>;
+std::shared_ptr<FairMutex> ArenaMutexOf(const FileId& file) {
+  using Mutexes = std::unordered_map<FileId, std::weak_ptr<FairMutex>, FileIdHash>;
   static std::mutex* table_mutex = new std::mutex;
   static Mutexes* mutexes = new Mutexes;
   std::lock_guard<std::mutex> lock(*table_mutex);
   for (auto entry = mutexes->begin(); entry != mutexes->end();)
     entry = entry->second.expired() ? mutexes->erase(entry) : std::next(entry);
-  std::weak_ptr<std::mutex>& kept = (*mutexes)[file];
-  std::shared_ptr<std::mutex> mutex = kept.lock();
-  if (mutex == nullptr) kept = mutex = std::make_shared<std::mutex>();
+  std::weak_ptr<FairMutex>& kept = (*mutexes)[file];
+  std::shared_ptr<FairMutex> mutex = kept.lock();
+  if (mutex == nullptr) kept = mutex = std::make_shared<FairMutex>();
   return mutex;
 }
 

@@ -509,8 +509,8 @@ Status Plan::CheckWeights() {
 Status Plan::RunWatched(uint64_t* times, const Interrupt* interrupt) {
   const Executing executing;
   if (check_) QNNRT_RETURN_IF_ERROR(CheckWeights());
-  std::unique_lock<std::mutex> alone;
-  if (shared_arena_ != nullptr) alone = std::unique_lock<std::mutex>(*shared_arena_->mutex);
+  std::unique_lock<FairMutex> alone;
+  if (shared_arena_ != nullptr) alone = std::unique_lock<FairMutex>(*shared_arena_->mutex);
   uint64_t before = times == nullptr ? 0 : MonotonicNanoseconds();
   for (const Step& step : steps_) {
     if (interrupt != nullptr) QNNRT_RETURN_IF_ERROR(interrupt->Check());

@@ -16,6 +16,7 @@
 #include "graph/planner/planner.h"
 #include "graph/weights.h"
 #include "ops/op.h"
+#include "support/fair_mutex.h"
 #include "support/interrupt.h"
 
 namespace qnnrt {
@@ -35,7 +36,7 @@ struct SharedArena {
   uint8_t* data = nullptr;
   uint64_t size = 0;
   std::shared_ptr<const void> owner;
-  std::shared_ptr<std::mutex> mutex;  // held while a graph executes; one for that memory
+  std::shared_ptr<FairMutex> mutex;  // held while a graph executes; one for that memory
 };
 
 // CRC-32C by several threads, of the copy when there is one to make.

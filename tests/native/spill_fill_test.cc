@@ -118,6 +118,26 @@ TEST(contexts_that_share_a_spill_fill_buffer_execute_one_at_a_time) {
   qnnrt_rpcmem_free(memory);
 }
 
+// No bound on time says so: the loop ends only when the other context has had its turns.
+TEST(a_context_that_executes_in_a_loop_lets_the_other_one_have_the_memory) {
+  Source source;
+  Deferred a(source), b(source);
+  const uint64_t size = SpillFillSize(a.context);
+  void* memory = qnnrt_rpcmem_alloc2(25, 1, size);
+  a.Finalize(memory, size, 0);
+  b.Finalize(memory, size, 0);
+  std::atomic<bool> over{false};
+  std::thread other([&] {
+    while (!over) Run(source, a.graph, 0.25f);
+  });
+  for (int i = 0; i < 50; ++i) Run(source, b.graph, -0.75f);
+  over = true;
+  other.join();
+  a.Free();
+  b.Free();
+  qnnrt_rpcmem_free(memory);
+}
+
 TEST(a_size_that_is_not_the_binarys_is_refused_before_anything_is_copied) {
   Source source;
   for (uint64_t size : {uint64_t{1} << 40, UINT64_MAX, uint64_t{source.bytes.size() + 1},
