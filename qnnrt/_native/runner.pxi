@@ -335,6 +335,9 @@ cdef class Runner:
         """``stop``, then ``finish()`` once: not while it is under way, not after it has returned,
         but anew after it has raised. So an interrupt in the middle of it is no harm."""
         cdef int end
+        if self._generation == Generation() and not Completions.Get().OnTaker():
+            for future in self.futures:  # `stop` would wait for them as well, whatever signals say
+                (<Outcome>future)._event.wait()
         if not self.stop():
             return
         with cython.critical_section(self):

@@ -25,9 +25,20 @@ class AsyncRuns:
 
     def start(self, signal: Signal | None) -> Future[None]:
         """Start one; waits while the backend's queue is full."""
+        if signal is None:  # whose time begins in the backend, and which ends its wait, too
+            self._wait_until_free()
         handle = signal.handle if signal is not None else 0
         launch = partial(self._runner.run_async, handle, keep=signal, queued=self._queues_itself)
         return completions.start(self._library, launch)
+
+    def _wait_until_free(self) -> None:
+        """What the backend's queue would do, but for a thread that an interrupt may end."""
+        if not self._queues_itself or _core.on_completing_thread():
+            return
+        while self._runner.in_flight() >= self._queue_depth:
+            if len(runs := self._not_done()) < self._queue_depth:
+                return
+            runs[0].exception()
 
     async def until_free(self) -> None:
         """Wait until the backend's queue takes another one."""

@@ -70,6 +70,62 @@ def test_an_interrupt_at_any_point_leaves_nobody_waiting(backend: str) -> None:
     assert done.stdout == "closed\n"
 
 
+@pytest.mark.parametrize(
+    ("backend", "call"),
+    [("htp", "s.run_async()"), ("htp", "s.close()"), ("cpu", "s.close()")],
+    ids=["htp-run_async", "htp-close", "cpu-close"],
+)
+def test_an_interrupt_ends_a_wait_for_runs_in_flight(backend: str, call: str) -> None:
+    """While the backend's queue is full, and where a session is closed: none of the runs ends
+    before the interrupt has come."""
+    done = run_code(
+        """
+        import faulthandler, os, signal, sys, threading
+        from pathlib import Path
+        from support.async_runs import Gate
+        from support.waiting import until
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        faulthandler.dump_traceback_later(300, exit=True)
+        gate = Gate()
+        options = {"context": {"async_queue_depth": 2}} if sys.argv[1] == "htp" else None
+        s = gate.session(sys.argv[1], options=options)
+        call = eval("lambda: " + sys.argv[2])
+        futures = [s.run_async() for _ in range(2)]
+        main, calls = threading.get_native_id(), threading.Event()
+
+        def sleeps():
+            stat = Path(f"/proc/self/task/{main}/stat").read_text()
+            return stat.rpartition(")")[2].split()[0] == "S"
+
+        def interrupt():
+            calls.wait()
+            # Once is enough for a wait in Python; before the wait it is answered, too.
+            assert until(lambda: all(sleeps() for _ in range(5)))
+            os.kill(os.getpid(), signal.SIGINT)
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        try:
+            calls.set()
+            call()
+        except KeyboardInterrupt:
+            print("interrupted", [f.done() for f in futures])
+        thread.join()
+        gate.open()
+        assert [f.result(120) for f in futures] == [None, None]
+        if not s.closed:
+            s.run()
+            s.run_async().result(120)
+        s.close()
+        assert s.context.closed
+        faulthandler.cancel_dump_traceback_later()
+        """,
+        backend,
+        call,
+    )
+    assert (done.returncode, done.stdout) == (0, "interrupted [False, False]\n"), done.stderr
+
+
 def test_runs_go_on_after_a_thread_that_could_not_start() -> None:
     """The one that completes futures and the one that executes, once each."""
     done = run_code(
