@@ -113,7 +113,7 @@ class Soak:
         """Pools of threads and drivers' files are there for good from their first use on."""
         for name, session in self.sessions.items():
             session.run({"x": self.x})
-            session.run_async().result(60)
+            session.run_async().result(120)
             with qnnrt.Session(self.model, name) as another:
                 another.run({"x": self.x})
 
@@ -216,7 +216,7 @@ class Soak:
         session.inputs["x"].array[...] = self.x
         futures = [session.run_async() for _ in range(30)]
         for future in futures:
-            future.result(60)
+            future.result(120)
         same(session.outputs["y"].array, self.y, "asynchronous executions")
         return 30
 

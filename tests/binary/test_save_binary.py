@@ -191,7 +191,7 @@ except PermissionError as e:
     if os.geteuid() == 0:
         tmp_path.chmod(0o777)  # the folder would allow it
     done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=300
     )
     assert done.stdout == "x.bin\n", done.stderr
     assert path.read_bytes() == b"before"

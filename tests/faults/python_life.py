@@ -116,7 +116,7 @@ class Life:
     def live(self) -> None:
         session = self.session(self.model)
         self.check(session, session.run, 1)
-        self.check(session, lambda: session.run_async().result(60), 2)
+        self.check(session, lambda: session.run_async().result(120), 2)
         x = session.inputs["x"].array.copy()
         y = session.run({"x": x})["y"]
         if not (y == session.outputs["y"].array).all():

@@ -165,7 +165,7 @@ class TestIo:
             for n in range(8):
                 s.inputs["x"].array[...] = x
                 if n % 2:
-                    s.run_async().result(60)
+                    s.run_async().result(120)
                 else:
                     s.run()
                 np.testing.assert_array_equal(s.outputs["y"].array, wanted)
@@ -173,7 +173,7 @@ class TestIo:
                 np.asarray(old)[...] = 0xA5
                 s.inputs["x"].array[...] = x
                 for _ in range(2):
-                    s.run() if n % 4 < 2 else s.run_async().result(60)
+                    s.run() if n % 4 < 2 else s.run_async().result(120)
                 assert (np.asarray(old) == 0xA5).all()
                 old = lpai.pools_of(s.graph).scratch
 
@@ -365,7 +365,7 @@ class TestSession:
         for io in IOS:
             with qnnrt.Session(model, "lpai", io=io) as s:
                 s.inputs["x"].array[...] = x
-                s.run_async().result(60)
+                s.run_async().result(120)
                 np.testing.assert_array_equal(s.outputs["y"].array, wanted)
 
     def test_profile(self) -> None:

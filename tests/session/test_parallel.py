@@ -340,7 +340,7 @@ def test_a_failure_of_a_run_is_the_same_for_all_who_ask() -> None:
             array = np.zeros(4, np.float32)
             for _ in range(50):
                 future = graph.execute_async([array], [array.copy()])
-                given = at_once(lambda _, f=future: f.exception(60))  # type: ignore[misc]
+                given = at_once(lambda _, f=future: f.exception(120))  # type: ignore[misc]
                 assert isinstance(given[0], qnnrt.GraphError), given
                 assert all(g is given[0] for g in given)
     finally:
@@ -358,8 +358,8 @@ def test_callbacks_of_a_future_are_called_once_each() -> None:
                     lambda i, f=future, c=called: f.add_done_callback(lambda _: c.append(i))  # type: ignore[misc]
                 )
             )
-            future.result(60)
-            session.run_async().result(60)  # callbacks are called in order: those before are over
+            future.result(120)
+            session.run_async().result(120)  # callbacks are called in order: those before are over
             assert sorted(called) == list(range(THREADS))
 
 
@@ -371,7 +371,7 @@ def test_a_future_is_waited_for_by_many() -> None:
 
             def work(i: int, futures: list[Any] = futures) -> int:
                 if i % 2:
-                    return len(list(as_completed(futures, 60)))
-                return len(wait(futures, 60, ALL_COMPLETED).done)
+                    return len(list(as_completed(futures, 120)))
+                return len(wait(futures, 120, ALL_COMPLETED).done)
 
             assert at_once(work) == [4] * THREADS

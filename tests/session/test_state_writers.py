@@ -73,7 +73,7 @@ def test_states_that_are_bound_crosswise_do_not_wait_for_each_other_for_ever():
         b.bind_state({"s0": a.state["s1"], "s1": a.state["s0"]})
         futures = [s.run_async() for _ in range(8) for s in (a, b)]
         for future in futures:
-            future.result(60)
+            future.result(120)
         for t in a.state.values():
             assert (t.array == 16).all()
 

@@ -66,11 +66,11 @@ def _result(s: qnnrt.Session) -> Call:
 
 
 def _many(s: qnnrt.Session) -> Call:
-    return lambda: list(as_completed([s.run_async() for _ in range(12)], 10))
+    return lambda: list(as_completed([s.run_async() for _ in range(12)], 120))
 
 
 def _wait(s: qnnrt.Session) -> Call:
-    return lambda: wait([s.run_async(lambda f: None) for _ in range(4)], 10)
+    return lambda: wait([s.run_async(lambda f: None) for _ in range(4)], 120)
 
 
 def _bind(s: qnnrt.Session) -> Call:

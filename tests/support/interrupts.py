@@ -9,10 +9,17 @@ from __future__ import annotations
 
 import dis
 import faulthandler
+import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
+
+from support.parallel import running
+from support.waiting import until
 
 SECONDS = 300  # in which a call is over, unless it waits for ever
 
@@ -93,3 +100,27 @@ def at_every_point(
         if point >= 0 and not interrupter.raised:
             return point
         point += 1
+
+
+def is_interrupted(call: Callable[[], object]) -> bool:
+    """Whether a SIGINT ends the call, which comes when the calling thread, the main one, sleeps."""
+    stat = Path(f"/proc/self/task/{threading.get_native_id()}/stat")
+    called = threading.Event()
+
+    def sleeps() -> bool:
+        return stat.read_text().rpartition(")")[2].split()[0] == "S"
+
+    def interrupt() -> None:
+        called.wait()
+        assert until(lambda: all(sleeps() for _ in range(5)))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    # A shell's background commands, such as a whole test run may be, ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with running(interrupt):
+        try:
+            called.set()
+            call()
+        except KeyboardInterrupt:
+            return True
+    return False

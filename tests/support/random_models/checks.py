@@ -121,7 +121,7 @@ def asynchronous(case: Case) -> list[str]:
     with session(case, threads=1) as s:
         for name, value in case.feeds.items():
             s.inputs[name].array[...] = value
-        s.run_async().result(60)
+        s.run_async().result(120)
         return same(case, {n: np.array(t.array) for n, t in s.outputs.items()})
 
 
