@@ -14,6 +14,8 @@
 
 #include "abi/qnn_errors.h"
 #include "memory/memory.h"
+#include "support/clock.h"
+#include "support/fair_mutex.h"
 
 namespace qnnrt {
 
@@ -88,21 +90,29 @@ class Writers {
 
   Status Begin(const WrittenMemory* memory, const Interrupt* interrupt) {
     std::unique_lock<std::mutex> lock(mutex_);
-    const auto free = [&] {
-      return std::none_of(active_.begin(), active_.end(), [&](const WrittenMemory* other) {
-        return other != memory && other->Overlaps(*memory);
-      });
-    };
-    while (!free()) {
+    active_.reserve(active_.size() + waiting_.size() + 1);  // nothing below fails for want of it
+    if (!MustWait(memory)) {
+      active_.push_back(memory);
+      return {};
+    }
+    waiting_.push_back({memory, Ticks::Now()});
+    Status status;
+    do {
       if (interrupt == nullptr) {
         ended_.wait(lock);
         continue;
       }
       ended_.wait_for(lock, std::chrono::milliseconds(1));
-      QNNRT_RETURN_IF_ERROR(interrupt->Check());
+      status = interrupt->Check();
+    } while (status.ok() && MustWait(memory));
+    waiting_.erase(std::find_if(waiting_.begin(), waiting_.end(),
+                                [&](const Waiter& w) { return w.memory == memory; }));
+    if (status.ok()) {
+      active_.push_back(memory);
+    } else {
+      ended_.notify_all();  // for those behind it
     }
-    active_.push_back(memory);
-    return {};
+    return status;
   }
 
   void End(const WrittenMemory* memory) {
@@ -114,9 +124,35 @@ class Writers {
   }
 
  private:
+  struct Waiter {
+    const WrittenMemory* memory;
+    uint64_t since;  // ticks
+  };
+
+  bool IsWritten(const WrittenMemory& memory) const {
+    return std::any_of(active_.begin(), active_.end(), [&](const WrittenMemory* other) {
+      return other != &memory && other->Overlaps(memory);
+    });
+  }
+  // Also for one that came before, has waited and is about to begin: who executes in a loop would
+  // have the memory again before that one is awake. One that has others to wait for stops nobody:
+  // these may wait for who asks.
+  bool MustWait(const WrittenMemory* memory) const {
+    if (IsWritten(*memory)) return true;
+    for (const Waiter& other : waiting_) {
+      if (other.memory == memory) return false;
+      if (FairMutex::ComesFirst(other.since) && other.memory->Overlaps(*memory) &&
+          !IsWritten(*other.memory)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   std::mutex mutex_;
   std::condition_variable ended_;
   std::vector<const WrittenMemory*> active_;
+  std::vector<Waiter> waiting_;  // in the order of their calls
 };
 
 WrittenMemory::WrittenMemory() = default;

@@ -20,9 +20,12 @@ class FairMutex {
   }
   bool try_lock() {
     const uint64_t since = waiting_since_.load(std::memory_order_relaxed);
-    return (since == 0 || Ticks::Now() - since < Patience()) && mutex_.try_lock();
+    return (since == 0 || !ComesFirst(since)) && mutex_.try_lock();
   }
   void unlock() { mutex_.unlock(); }
+
+  // Whether who has waited since then, in ticks, comes before newcomers.
+  static bool ComesFirst(uint64_t since) { return Ticks::Now() - since >= Patience(); }
 
  private:
   static uint64_t Patience() {

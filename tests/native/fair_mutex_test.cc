@@ -1,4 +1,4 @@
-// The mutex of executions: whoever has waited for a while comes before those that come later.
+// Locks of executions: whoever has waited for a while comes before those that come later.
 #include "support/fair_mutex.h"
 
 #include <sys/syscall.h>
@@ -14,6 +14,7 @@
 
 #include "check.h"
 #include "eventually.h"
+#include "memory/writers.h"
 
 using qnnrt::FairMutex;
 
@@ -54,6 +55,32 @@ TEST(a_thread_that_has_waited_comes_before_the_one_that_had_it) {
   waiting.join();
   CHECK(mutex.try_lock());  // nothing is left of who waited
   mutex.unlock();
+}
+
+// The same for memory that executions of several graphs write.
+TEST(a_graph_that_has_waited_writes_before_the_one_that_has_written) {
+  float state[4];
+  qnnrt::WrittenMemory looping, other;
+  for (qnnrt::WrittenMemory* w : {&looping, &other}) {
+    w->Resize(1);
+    w->Set(0, state, sizeof state, 0, 0);
+  }
+  std::atomic<long> id{0};
+  bool had = false;
+  CHECK(looping.Lock(nullptr).ok());
+  std::thread waiting([&] {
+    id = syscall(SYS_gettid);
+    CHECK(other.Lock(nullptr).ok());
+    had = true;
+    other.Unlock();
+  });
+  CHECK(Eventually([&] { return id != 0 && Sleeps(id); }));
+  Pass();
+  looping.Unlock();
+  CHECK(looping.Lock(nullptr).ok());
+  CHECK(had);
+  looping.Unlock();
+  waiting.join();
 }
 
 TEST(a_free_mutex_is_taken_at_once) {
