@@ -20,8 +20,16 @@ def transposed(q: Quantization, perm: Sequence[int]) -> Quantization:
             p if p.ndim == 0 else p.transpose(perm) for p in map(np.asarray, (q.scale, q.offset))
         )
         return replace(q, scale=scale, offset=offset, block=tuple(q.block[i] for i in perm))
-    axis = None if q.axis is None else list(perm).index(q.axis)
-    return q if axis == q.axis else replace(q, axis=axis)
+    return q if q.axis is None else _on_axis(q, list(perm).index(q.axis))
+
+
+def _on_axis(q: Quantization, axis: int) -> Quantization:
+    """The same pairs along another axis; `dataclasses.replace` takes a few times as long."""
+    if axis == q.axis:
+        return q
+    return Quantization(
+        q.scale, q.offset, axis, q.bitwidth, q.block, q.block_scales, q.block_scale_bits, q.packed
+    )
 
 
 def reshaped(q: Quantization, old: Shape, new: Shape) -> Quantization | None:
@@ -36,7 +44,7 @@ def reshaped(q: Quantization, old: Shape, new: Shape) -> Quantization | None:
     before = math.prod(old[: q.axis])
     for axis, size in enumerate(new):
         if size == old[q.axis] and math.prod(new[:axis]) == before:
-            return q if axis == q.axis else replace(q, axis=axis)
+            return _on_axis(q, axis)
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Any
 
 from .budget import Budget
 from .graph import Edge, Op
@@ -15,7 +16,15 @@ SCALED = {"Batchnorm", "GroupNorm", "InstanceNorm", "LayerNorm", "RmsNorm"}
 
 
 class Graph:
-    """Operations with producer and consumer lookup. `outputs` are kept whatever happens."""
+    """Operations with producer and consumer lookup. `outputs` are kept whatever happens.
+
+    Attributes:
+        producer, consumers: of an edge, what writes and what reads it. A pass that changes
+            operations in place, and asks for these, asks before it does.
+    """
+
+    producer: dict[Edge, Op]
+    consumers: dict[Edge, list[Op]]
 
     def __init__(
         self,
@@ -31,15 +40,28 @@ class Graph:
         self.index()
 
     def index(self) -> None:
+        """What was known of who writes and reads an edge no longer holds."""
         # Every pass, and every round of one that goes over the graph again, comes by here.
         self.budget.check_time()
-        self.producer = {e: op for op in self.ops for e in op.outputs if e is not None}
+        self.__dict__.pop("producer", None)
+        self.__dict__.pop("consumers", None)
+
+    def __getattr__(self, name: str) -> dict[Edge, Any]:
+        """Producers and consumers are looked for when one is asked for: most passes find nothing
+        to look at, and many end in `index`."""
+        if name not in ("producer", "consumers"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        producer: dict[Edge, Op] = {}
         consumers: defaultdict[Edge, list[Op]] = defaultdict(list)
         for op in self.ops:
+            for edge in op.outputs:
+                if edge is not None:
+                    producer[edge] = op
             for edge in op.inputs:
                 if edge is not None:
                     consumers[edge].append(op)
-        self.consumers = dict(consumers)
+        self.producer, self.consumers = producer, dict(consumers)
+        return producer if name == "producer" else self.consumers
 
     def only_consumer(self, edge: Edge | None) -> Op | None:
         """The one operation that reads `edge`, when nothing else needs it."""

@@ -82,10 +82,15 @@ def key_of(
             return None
         return op, version, said, outputs, v.shape
     if op in LINEAR:
-        if any(v is not None and (v.count is not None or v.sizes is not None) for v in inputs):
-            return None
-        checked = [None if v is None else (v.shape, v.dtype) for v in inputs]
-        return op, version, said, outputs, *checked
+        checked: list[object] = [op, version, said, outputs]
+        for v in inputs:
+            if v is None:
+                checked.append(None)
+            elif v.count is not None or v.sizes is not None:
+                return None
+            else:
+                checked += (v.shape, v.dtype)
+        return tuple(checked)
     small = True
     for v in inputs:
         if v is not None and (v.held is None or not _is_small(v.held)):

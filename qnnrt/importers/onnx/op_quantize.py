@@ -145,14 +145,15 @@ def _channelwise(
     if held.ndim != 1 or held.dtype.kind != "f" or not held.size or points.ndim > 1:
         return None
     if points.dtype == np.int32:
-        if points.size and points.min() == _LEAST:
+        if points.size and np.minimum.reduce(points, axis=None) == _LEAST:
             return None
     elif points.dtype.kind not in "iu" or points.dtype.itemsize > 2:
         return None
     axis, rank = int(attrs.get("axis", 1)), len(shape)
     if not -rank <= axis < rank or held.size != shape[axis] or points.size not in (1, held.size):
         return None
-    if not 0 < held.min() <= held.max() < math.inf:  # nor where one is NaN
+    # Nor where one is NaN; numpy's methods take twice as long as the reductions that they call.
+    if not 0 < np.minimum.reduce(held) <= np.maximum.reduce(held) < math.inf:
         return None
     offsets = np.empty(held.size, np.int32)
     np.negative(points, out=offsets, dtype=np.int32)

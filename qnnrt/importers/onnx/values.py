@@ -301,16 +301,19 @@ class Builder:
 
     def _decoded(self, coded: Coded, perm: Perm) -> Edge:
         """The integers as a tensor and a Dequantize behind it."""
-        held = coded.transpose(perm)
+        held = coded if perm == identity(coded.codes.ndim) else coded.transpose(perm)
         codes = held.codes
         if not codes.flags.c_contiguous:
             self.budget.array(codes.shape, codes.dtype)  # a session makes rows of it
-        codes = codes.reshape(physical(codes.shape))
-        shape = tuple(int(d) for d in codes.shape)
+        if not codes.shape:
+            codes = codes.reshape(1)
+        shape = codes.shape
         edge = Edge(shape, codes.dtype, codes, quantization=held.quantization)
         if self.trace is not None:
             self.trace.decoded.append(len(self.ops))
-        return self.raw("Dequantize", [edge], [(shape, coded.dtype)])[0]
+        real = Edge(shape, coded.dtype)
+        self.add(Op("Dequantize", [edge], [real], {}, self.scope))
+        return real
 
     def computed(self, function: Computation, *given: Value) -> list[Value]:
         """The constants that a function makes of the elements of constants. It reads nothing else
