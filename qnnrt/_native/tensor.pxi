@@ -7,7 +7,8 @@ cdef tuple _pairs_of(q):
         scales = q.scale.astype("float32", copy=False).tobytes()
     else:
         scales = array("f", q.scale).tobytes()
-    if str(getattr(q.offset, "dtype", "")) in ("int8", "int16", "int32"):
+    kind = getattr(q.offset, "dtype", None)  # its name is a text that numpy makes each time
+    if kind is not None and kind.kind == "i" and kind.itemsize <= 4:
         offsets = q.offset.astype("int32", copy=False).tobytes()
     else:
         # One offset may stand for all.
