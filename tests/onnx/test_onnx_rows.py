@@ -130,12 +130,14 @@ FIRST = {**ZERO, "first": np.array([0])}
     [
         ([node("Add", ["y", "x"], ["z"])], r"input 1 has 6 rows"),
         ([node("Reshape", ["y", "two"], ["z"])], "a reshape of"),
+        ([node("Split", ["y", "two_two"], ["z", "w"])], "known numbers of them"),
         ([node("Tile", ["y", "back"], ["z"])], "as many rows as the data decide|among others"),
         ([node("Shape", ["y"], ["s"]), node("Unsqueeze", ["x", "s"], ["z"])], "must be known when"),
     ],
 )
 def test_what_would_mix_rows_is_refused(more: list[onnx.NodeProto], message: str) -> None:
     constants = {**FIRST, "two": np.array([2, -1]), "back": np.array([2])}
+    constants["two_two"] = np.array([2, 2])
     proto = make([*CHOSEN, *more], {"x": (6,)}, ["z"], constants)
     with pytest.raises(UnsupportedOpError, match=message):
         importer.load(proto)

@@ -28,7 +28,7 @@ from .infer import (
     single,
 )
 from .infer_elementwise import element_type
-from .nodes import OnnxNode
+from .nodes import OnnxNode, Unsupported
 from .types import TypeOf
 
 
@@ -117,6 +117,10 @@ def _split(n: OnnxNode) -> Found:
         chunk = -(-size // count)
         sizes = [chunk] * (count - 1)
         sizes.append(size - sum(sizes))
+    if sizes and len(sizes) == count and min(sizes) >= 0 and x.count is not None and axis == x.axis:
+        raise Unsupported(
+            "rows of which the data decide how many count, split into known numbers of them"
+        )
     if len(sizes) != count or sum(sizes) != size or min(sizes) < 0:
         raise ValueError(f"a split {sizes} of {size} elements into {count} outputs")
     found: list[TypeOf] = [((*x.shape[:axis], s, *x.shape[axis + 1 :]), x.dtype) for s in sizes]
