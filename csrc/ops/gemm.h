@@ -69,6 +69,7 @@ struct GemmShape {
   const float* bias = nullptr;    // n values or null
   bool accumulate = false;        // add to what C holds (bias is not used then)
   bool repeated = false;          // one of many that follow each other: workers are awake
+  bool backwards = false;         // on one thread the last panels first
   // When set, the full panels are read from here (column_stride 1) and `packed` holds the last,
   // partial panel alone: cheaper than packing when there are few rows.
   const float* in_place = nullptr;
@@ -84,6 +85,11 @@ struct GemmUnits {
   size_t count() const { return row_units * panel_units; }
 };
 GemmUnits CutGemm(const GemmShape& shape, int threads);
+// A step of many, of some 50 microseconds on one thread at the most.
+inline bool IsShort(const GemmShape& shape) {
+  constexpr size_t kShort = 2048 * 1024;
+  return shape.repeated && shape.m * shape.n * shape.taps * shape.depth <= kShort;
+}
 
 // One row times the panels [first, end), some at a time. Every column is summed in one order: equal
 // columns have equal results.
@@ -153,6 +159,7 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
   const size_t slab =
       std::max<size_t>(1, kSlabFloats / std::max<size_t>(1, tap_step * depth_step * nr));
   const size_t full_panels = shape.n / nr;
+  const bool backwards = shape.backwards && units.panel_units == 1;
   // Each tile of rows fetches a share of the next slab. Of weights that a core's own cache holds
   // few rows fetch none.
   constexpr size_t kOwnCache = 512 * 1024;  // floats
@@ -178,8 +185,9 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
       const bool first = k0 == 0 && !shape.accumulate;
       const bool last = k0 + taps * tile.depth == k;
       tile.end = last && at_once != nullptr ? &end : nullptr;
-      for (size_t slab0 = p0; slab0 < p1; slab0 += slab) {
-        const size_t slab1 = std::min(p1, slab0 + slab);
+      for (size_t done = 0; done < p1 - p0; done += slab) {
+        const size_t count = std::min(slab, p1 - p0 - done);
+        const size_t slab0 = backwards ? p1 - done - count : p0 + done, slab1 = slab0 + count;
         for (size_t m = m0; m < m1; m += mr) {
           tile.rows = std::min(mr, m1 - m);
           const TapRange range = rows(m, tile.rows, tap, taps, a, c);
@@ -217,7 +225,9 @@ void RunGemmUnit(const GemmShape& shape, const GemmUnits& units, size_t unit, co
             tile.ahead_step = 0;
             if (fetches) {
               const float* next = nullptr;  // where this panel is in what comes after the slab
-              if (p + slab < (last ? panels : p1)) {
+              if (backwards) {
+                if (p >= p0 + slab) next = shape.packed + ((p - slab) * k + k0) * nr;
+              } else if (p + slab < (last ? panels : p1)) {
                 next = shape.packed + ((p + slab) * k + k0) * nr;
               } else if (!last) {
                 next = shape.packed + ((p0 + p - slab0) * k + k0 + taps * tile.depth) * nr;
@@ -241,9 +251,10 @@ template <typename Rows, typename Finish>
 void RunGemm(const GemmShape& shape, const Threads& threads, const Rows& rows,
              const Finish& finish) {
   const GemmUnits units = CutGemm(shape, threads.limit());
-  threads.For(units.count(), units.grain, [&](size_t begin, size_t end) {
+  const auto run = [&](size_t begin, size_t end) {
     for (size_t unit = begin; unit < end; ++unit) RunGemmUnit(shape, units, unit, rows, finish);
-  });
+  };
+  threads.For(units.count(), units.grain, run, {IsShort(shape), shape.backwards});
 }
 
 // What `finish` is for a node's output: its post ops.

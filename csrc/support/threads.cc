@@ -476,7 +476,8 @@ bool Job::Taken() const {
   return true;
 }
 
-void Threads::For(size_t count, size_t grain, FunctionRef<void(size_t, size_t)> body) const {
+void Threads::For(size_t count, size_t grain, FunctionRef<void(size_t, size_t)> body,
+                  Alone if_alone) const {
   if (count == 0) return;
   if (grain == 0) grain = 1;
   const size_t most = count / grain;  // pieces that all hold `grain` or more
@@ -488,13 +489,16 @@ void Threads::For(size_t count, size_t grain, FunctionRef<void(size_t, size_t)> 
   job.context = &pieces;
   job.run = Pieces::Run;
   // In the same pieces: where a loop is cut may show in the last bit of its results.
-  const auto alone = [&job] {
+  const auto alone = [&job, if_alone] {
     tl_working = true;
-    for (size_t part = 0; part < job.parts; ++part) job.run(job.context, part);
+    for (size_t i = 0; i < job.parts; ++i) {
+      job.run(job.context, if_alone.backwards ? job.parts - 1 - i : i);
+    }
     tl_working = false;
   };
   // (Pieces of a loop whose grain is 1 may be of any size.)
-  if (grain > 1 && most <= kFewPieces && Loaded(MonotonicNanoseconds())) return alone();
+  const bool small = if_alone.small || (grain > 1 && most <= kFewPieces);
+  if (small && CoresLost() != 0) return alone();
   Pool* pool = Pool::Get();
   const int workers = pool != nullptr ? pool->Reserve(static_cast<int>(threads - 1)) : 0;
   if (workers == 0) return alone();

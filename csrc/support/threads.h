@@ -70,6 +70,12 @@ struct Job {
   Next next[kMaxShares];  // of each share
 };
 
+// How a loop runs that keeps to its thread.
+struct Alone {
+  bool small = false;      // it does on a loaded machine, as it is over before a worker could come
+  bool backwards = false;  // the last piece first
+};
+
 // How many threads one graph may use. Cheap to copy; the workers belong to the process.
 class Threads {
  public:
@@ -77,7 +83,8 @@ class Threads {
   int limit() const { return limit_; }
   // body(begin, end) over [0, count) in pieces of at least `grain`; on the caller's thread alone
   // when one piece is enough. Nested calls run serially.
-  void For(size_t count, size_t grain, FunctionRef<void(size_t, size_t)> body) const;
+  void For(size_t count, size_t grain, FunctionRef<void(size_t, size_t)> body,
+           Alone if_alone = {}) const;
   // The default for a graph: the cores that this process may use.
   static int DefaultLimit();
 

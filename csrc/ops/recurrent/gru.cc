@@ -97,7 +97,8 @@ class Gru final : public Kernel {
     for (size_t step = 0; step < s.steps; ++step) {
       const size_t t = s.reverse ? s.steps - 1 - step : step;
       const auto row = [&](size_t n) { return gates + s.Row(t, n) * width; };
-      r_gates_.Multiply(r_gates, scratch + r_gates_at_, nullptr, true, h, units, row, args.threads);
+      r_gates_.Multiply(r_gates, scratch + r_gates_at_, nullptr, true, h, units, row, args.threads,
+                        step % 2 != 0);
       for (size_t n = 0; n < s.batch; ++n) {
         ApplyActivation(Activation::kSigmoid, row(n), 2 * units, 0, 0);
       }
@@ -105,7 +106,7 @@ class Gru final : public Kernel {
         // n += r * (R h + b)
         r_new_.Multiply(
             r_new, scratch + r_new_at_, bias + width, false, h, units,
-            [&](size_t n) { return side + n * units; }, args.threads);
+            [&](size_t n) { return side + n * units; }, args.threads, step % 2 != 0);
         for (size_t n = 0; n < s.batch; ++n) {
           Simd().multiply_add(row(n) + 2 * units, row(n) + units, side + n * units, units);
         }
@@ -117,7 +118,7 @@ class Gru final : public Kernel {
         }
         r_new_.Multiply(
             r_new, scratch + r_new_at_, nullptr, true, side, units,
-            [&](size_t n) { return row(n) + 2 * units; }, args.threads);
+            [&](size_t n) { return row(n) + 2 * units; }, args.threads, step % 2 != 0);
       }
       for (size_t n = 0; n < s.batch; ++n) {
         const float* z = row(n);

@@ -163,7 +163,7 @@ class Lstm final : public Kernel {
       const size_t t = s.reverse ? s.steps - 1 - step : step;
       r_.Multiply(
           r, scratch + r_at_, nullptr, true, h, g_.outputs,
-          [&](size_t n) { return gates + s.Row(t, n) * width; }, args.threads);
+          [&](size_t n) { return gates + s.Row(t, n) * width; }, args.threads, step % 2 != 0);
       float* hidden = projection != nullptr ? scratch + hidden_at_ : h;
       const size_t grain = std::max<size_t>(1, 4096 / std::max<size_t>(1, g_.units));
       args.threads.For(s.batch, grain, [&](size_t begin, size_t end) {

@@ -51,10 +51,13 @@ class GateWeights {
   const float* Get(const ExecArgs& args, float* scratch) const;
 
   // C rows [n0, n0 + n()) (+)= A x weights. Row i of A is at a + i * lda, of C at c(i); those of C
-  // for values of `by` lie one behind the other. `packed` is from Get, with the same scratch.
+  // for values of `by` lie one behind the other. `packed` is from Get, with the same scratch. Every
+  // other step goes `backwards`: weights that are more than a core's own cache are in it still
+  // where the step before ended, and never where it began.
   template <typename RowOf>
   void Multiply(const float* packed, float* scratch, const float* bias, bool accumulate,
-                const float* a, size_t lda, const RowOf& c, const Threads& threads) const;
+                const float* a, size_t lda, const RowOf& c, const Threads& threads,
+                bool backwards = false) const;
 
  private:
   // Values that come from BFLOAT_16 are kept so, in half of the bytes, where they are fetched for a
@@ -86,8 +89,8 @@ class GateWeights {
 
 template <typename RowOf>
 void GateWeights::Multiply(const float* packed, float* scratch, const float* bias, bool accumulate,
-                           const float* a, size_t lda, const RowOf& c,
-                           const Threads& threads) const {
+                           const float* a, size_t lda, const RowOf& c, const Threads& threads,
+                           bool backwards) const {
   if (form_ == kTiles) return MultiplyOnTiles(packed, scratch, bias, a, lda, c(0), threads);
   if (form_ == kHalves)
     return MultiplyHalves(packed, scratch, bias, accumulate, a, lda, c, threads);
@@ -108,6 +111,7 @@ void GateWeights::Multiply(const float* packed, float* scratch, const float* bia
   shape.bias = bias;
   shape.accumulate = accumulate;
   shape.repeated = true;  // from step to step
+  shape.backwards = backwards;
   const auto row_pointers = [&](size_t m, size_t count, size_t, size_t, const float** in,
                                 float** out) {
     for (size_t i = 0; i < count; ++i) {
