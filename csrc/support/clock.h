@@ -31,19 +31,35 @@ class Ticks {
 
  private:
   static double NanosecondsPerTick() {
-    uint64_t nanoseconds = MonotonicNanoseconds() - origin_.nanoseconds;
-    while (nanoseconds < 1000000) {  // too short to tell the rate
+    Moment moment(origin_.even);
+    while (moment.nanoseconds - origin_.moment.nanoseconds < 1000000) {  // too short to tell
       timespec pause = {0, 1000000};
       nanosleep(&pause, nullptr);
-      nanoseconds = MonotonicNanoseconds() - origin_.nanoseconds;
+      moment = Moment(origin_.even);
     }
-    return static_cast<double>(nanoseconds) / static_cast<double>(Now() - origin_.now);
+    return static_cast<double>(moment.nanoseconds - origin_.moment.nanoseconds) /
+           static_cast<double>(moment.ticks - origin_.moment.ticks);
   }
+
+  // What both clocks say at one time: of some looks the shortest, as a thread may lose its core
+  // between the two.
+  struct Moment {
+    explicit Moment(bool even) {
+      for (uint64_t i = 0, least = UINT64_MAX; i < 8; ++i) {
+        const uint64_t before = Read(even), between = MonotonicNanoseconds();
+        const uint64_t took = Read(even) - before;
+        if (took >= least) continue;
+        least = took;
+        ticks = before + took / 2;
+        nanoseconds = between;
+      }
+    }
+    uint64_t ticks = 0, nanoseconds = 0;
+  };
 
   struct Origin {
     bool even = Even();
-    uint64_t nanoseconds = MonotonicNanoseconds();
-    uint64_t now = Read(even);
+    Moment moment{even};
   };
 
   static uint64_t Read(bool even) {
