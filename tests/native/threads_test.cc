@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "check.h"
+#include "eventually.h"
 #include "support/cores.h"
 #include "support/next_reads.h"
 
@@ -166,13 +167,11 @@ TEST(a_loaded_machine_changes_no_piece) {
   };
   const std::vector<size_t> expected{3, 0, 0, 5, 0, 7, 0, 9, 0};
   CHECK(cut() == expected);
-  bool stayed = false;  // again where another process had this thread's core for too long
-  for (int i = 0; i < 20 && !stayed; ++i) {
+  CHECK(Eventually([&] {  // again where another process had this thread's core for too long
     Load(threads);
     CHECK(cut() == expected);
-    stayed = stays();
-  }
-  CHECK(stayed);
+    return stays();
+  }));
 }
 
 // What lasts gets its workers on a loaded machine, too: the pieces wait for each other.
