@@ -403,8 +403,8 @@ def test_the_death_of_the_process_is_one_error(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("program", "clock", "text"),
     [
-        ("while True: pass", 60.0, r"within 1 s of processor time$"),
-        ("import time; time.sleep(2.5)", 60.0, None),  # as where others have the processor
+        ("while True: pass", 600.0, r"within 1 s of processor time$"),
+        ("import time; time.sleep(2.5)", 600.0, None),  # as where others have the processor
         ("import time; time.sleep(60)", 0.3, r"within 0\.3 s$"),
     ],
 )
