@@ -24,7 +24,7 @@ namespace qnnrt {
 namespace {
 
 // A loop of so few pieces, of some 20 us each, is small: it is not even offered on a loaded
-// machine.
+// machine, or where each core has a graph of its own.
 constexpr size_t kFewPieces = 4;
 // For so long a job does without workers for which no core is left. All in nanoseconds.
 constexpr uint64_t kPatience = 1000 * 1000;
@@ -180,6 +180,9 @@ class Pool {
     delete fresh;  // another thread was first; no worker was started yet
     return pool;
   }
+
+  // Of the graphs that are being executed there is one for each core.
+  bool EachCoreExecutes() const { return g_executing.Get() >= cores_; }
 
   // How many workers there are, after starting those that `wanted` still lacks.
   int Reserve(int wanted) {
@@ -498,8 +501,8 @@ void Threads::For(size_t count, size_t grain, FunctionRef<void(size_t, size_t)> 
   };
   // (Pieces of a loop whose grain is 1 may be of any size.)
   const bool small = if_alone.small || (grain > 1 && most <= kFewPieces);
-  if (small && CoresLost() != 0) return alone();
   Pool* pool = Pool::Get();
+  if (small && (CoresLost() != 0 || (pool != nullptr && pool->EachCoreExecutes()))) return alone();
   const int workers = pool != nullptr ? pool->Reserve(static_cast<int>(threads - 1)) : 0;
   if (workers == 0) return alone();
   pool->Open(&job, std::min(workers, static_cast<int>(threads - 1)), false);

@@ -72,7 +72,7 @@ struct Job {
 
 // How a loop runs that keeps to its thread.
 struct Alone {
-  bool small = false;      // it does on a loaded machine, as it is over before a worker could come
+  bool small = false;      // it does where no core is left: it is over before a worker could come
   bool backwards = false;  // the last piece first
 };
 

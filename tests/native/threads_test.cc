@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -172,6 +173,24 @@ TEST(a_loaded_machine_changes_no_piece) {
     CHECK(cut() == expected);
     return stays();
   }));
+}
+
+TEST(a_small_loop_stays_on_its_thread_where_each_core_executes) {
+  std::deque<qnnrt::Executing> graphs;
+  for (int i = 0; i < Threads::DefaultLimit(); ++i) graphs.emplace_back();
+  const std::thread::id owner = std::this_thread::get_id();
+  for (const bool backwards : {false, true}) {
+    std::vector<size_t> begins;
+    const auto body = [&](size_t begin, size_t) {
+      CHECK(std::this_thread::get_id() == owner);
+      begins.push_back(begin);
+      std::this_thread::sleep_for(std::chrono::microseconds(500));  // a worker would come
+    };
+    Threads(2).For(9, 1, body, {true, backwards});
+    REQUIRE(begins.size() == 8);
+    if (backwards) std::reverse(begins.begin(), begins.end());
+    CHECK(begins == (std::vector<size_t>{0, 2, 3, 4, 5, 6, 7, 8}));
+  }
 }
 
 // What lasts gets its workers on a loaded machine, too: the pieces wait for each other.
