@@ -3,9 +3,9 @@
  *   qmem_client HTP_LIBRARY RPC_LIBRARY table | budget
  *
  * table: y = relu(a + b) in every combination of memory types that tensors are prepared and
- * executed with; what is reserved and copied is compared byte for byte, over 1,000 executions.
- * budget: with QNNRT_HTP_DOMAIN_BYTES=100000, what does not fit. Prints "ok" and exits 0, or says
- * at which line what was expected and exits 1. */
+ * executed with; what is reserved and copied is compared byte for byte, over 1,000 executions or
+ * more. budget: with QNNRT_HTP_DOMAIN_BYTES=100000, what does not fit. Prints "ok" and exits 0, or
+ * says at which line what was expected and exits 1. */
 #define _GNU_SOURCE
 #include "qmem_client.h"
 
@@ -42,20 +42,21 @@ static void check_row(unsigned prepared, unsigned executed) {
                        : at_execute ? QNNRT_RESERVED_AT_EXECUTE
                                     : QNNRT_RESERVED_NONE);
   uint64_t allocated = allocations(), mapped = used();
-  uint64_t fewest = UINT64_MAX; /* page faults of a third: the kernel may cause some */
-  for (int part = 0; part < 3; ++part) {
+  /* Page faults of so many: the kernel may cause some, now and then, but take none of ours away. */
+  uint64_t fewest = UINT64_MAX, runs = 1;
+  for (int part = 0; part < 3 || (fewest != 0 && part < 100); ++part) {
     uint64_t faulted = faults();
-    for (int r = 0; r < (kRuns - 1) / 3; ++r) OK(run(&c));
+    for (int r = 0; r < kPart; ++r, ++runs) OK(run(&c));
     if (faults() - faulted < fewest) fewest = faults() - faulted;
   }
   EQUAL(fewest, 0);
   EQUAL(allocations() - allocated, 0);
   EQUAL(used(), mapped);
   OK(graph_stats(c.graph, &s));
-  EQUAL(s.executes, kRuns);
-  EQUAL(s.copied_in_bytes, in * kRuns);
-  EQUAL(s.copied_out_bytes, out * kRuns);
-  EQUAL(s.copied_bytes, (in + out) * kRuns);
+  EQUAL(s.executes, runs);
+  EQUAL(s.copied_in_bytes, in * runs);
+  EQUAL(s.copied_out_bytes, out * runs);
+  EQUAL(s.copied_bytes, (in + out) * runs);
   EQUAL(s.reserved_bytes, at_finalize + at_execute);
   EQUAL(warnings, copied);
 
@@ -67,8 +68,8 @@ static void check_row(unsigned prepared, unsigned executed) {
     while (executed >> i & 1) ++i;
     EXPECT(strcmp(records[k].tensor, c.t[i].v1.name) == 0);
     EQUAL(records[k].direction, i == 2 ? QNNRT_COPY_OUT : QNNRT_COPY_IN);
-    EQUAL(records[k].bytes, (uint64_t)kBytes * kRuns);
-    EQUAL(records[k].count, kRuns);
+    EQUAL(records[k].bytes, (uint64_t)kBytes * runs);
+    EQUAL(records[k].count, runs);
     EXPECT(strcmp(records[k].reason, prepared >> i & 1 ? "prepared memhandle, executed raw"
                                                        : "prepared raw, executed raw") == 0);
   }

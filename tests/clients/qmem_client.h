@@ -18,7 +18,7 @@
 #include "qnnrt/qnn_htp.h"
 #include "qnnrt/qnnrt_ext.h"
 
-enum { kTensors = 3, kElements = 1000, kBytes = kElements * 4, kRuns = 1000, kPage = 4096 };
+enum { kTensors = 3, kElements = 1000, kBytes = kElements * 4, kPart = 333, kPage = 4096 };
 
 static void* (*rpc_alloc)(int, uint32_t, int);
 static int (*rpc_to_fd)(void*);

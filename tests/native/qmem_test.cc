@@ -37,20 +37,22 @@ void CheckRow(const bool prepared[3], const bool executed[3], const Expected& ex
 
   // From here on nothing is reserved, allocated or faulted in, and every execution copies the same.
   const uint64_t allocations = qnnrt_debug_allocations(), used = Used();
-  uint64_t fewest = ~uint64_t{0};  // page faults of 333 executions: the kernel may cause some
-  for (int part = 0; part < 3; ++part) {
+  // Page faults of 333 executions: the kernel may cause some, now and then, but take none of ours
+  // away.
+  uint64_t fewest = ~uint64_t{0}, runs = 1;
+  for (int part = 0; part < 3 || (fewest != 0 && part < 100 && !kSanitized); ++part) {
     const uint64_t faults = Faults();
-    for (int i = 0; i < 333; ++i) REQUIRE(net.Run() == 0);
+    for (int i = 0; i < 333; ++i, ++runs) REQUIRE(net.Run() == 0);
     fewest = std::min(fewest, Faults() - faults);
   }
   CHECK_EQ(qnnrt_debug_allocations() - allocations, 0u);
   if (!kSanitized) CHECK_EQ(fewest, 0u);
   CHECK_EQ(Used(), used);
   s = net.Stats();
-  CHECK_EQ(s.executes, 1000u);
+  CHECK_EQ(s.executes, runs);
   CHECK_EQ(s.reserved_bytes, expected.at_finalize + expected.at_first_execute);
-  CHECK_EQ(s.copied_in_bytes, 1000 * expected.in);
-  CHECK_EQ(s.copied_out_bytes, 1000 * expected.out);
+  CHECK_EQ(s.copied_in_bytes, runs * expected.in);
+  CHECK_EQ(s.copied_out_bytes, runs * expected.out);
 
   // Who was copied, and why.
   size_t raw = 0;
@@ -61,8 +63,8 @@ void CheckRow(const bool prepared[3], const bool executed[3], const Expected& ex
     const Qnnrt_CopyRecord_t& c = copies[raw++];
     CHECK_EQ(std::string(c.tensor), net.t[i].v1.name);
     CHECK_EQ(c.direction, i == 2 ? QNNRT_COPY_OUT : QNNRT_COPY_IN);
-    CHECK_EQ(c.bytes, 1000 * net.Bytes());
-    CHECK_EQ(c.count, 1000u);
+    CHECK_EQ(c.bytes, runs * net.Bytes());
+    CHECK_EQ(c.count, runs);
     CHECK_EQ(std::string(c.reason),
              prepared[i] ? "prepared memhandle, executed raw" : "prepared raw, executed raw");
     const std::string name = std::string("'") + net.t[i].v1.name + "'";
