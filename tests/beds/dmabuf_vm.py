@@ -201,7 +201,7 @@ def share(folder: Path, socket: Path, stack: contextlib.ExitStack) -> None:
     process = subprocess.Popen([daemon, *options], stdout=log, stderr=log)
     stack.callback(process.wait)
     stack.callback(process.terminate)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 300  # where it does not end: on a busy machine it takes a while
     while not socket.exists():
         if process.poll() is not None or time.monotonic() > deadline:
             raise BedError(f"virtiofsd did not start: {socket.with_suffix('.log').read_text()}")
