@@ -14,7 +14,8 @@ namespace {
 constexpr size_t kLeastPixels = 8;  // in a piece
 
 // Four pixels are added before their sum is. Each is a stream of its own to the processor: with
-// eight a mean takes 1.2 to 1.4 times as long on an EPYC (Zen 5), with one up to 1.3 times.
+// eight a mean takes 1.2 to 1.4 times as long on an EPYC (Zen 5), with one up to 1.7 times where a
+// sum is read as soon as it is stored.
 template <typename Add, typename T>
 QNNRT_INLINE void AddAll(const T* x, size_t pixels, size_t channels, float* sums) {
   for (; pixels >= 4; pixels -= 4, x += 4 * channels) Add::template Pixels<4>(x, channels, sums);
@@ -33,9 +34,25 @@ struct AddFloats {
       sums[c] += sum;
     }
   }
-  static QNNRT_INLINE void Run(const float* x, size_t pixels, size_t channels, float* sums) {
-    AddAll<AddFloats>(x, pixels, channels, sums);
+  // One pixel, four vectors at a time: the processor sees one stream from the first line to the
+  // last, which it fetches from its second cache at twice the speed of four.
+  static QNNRT_INLINE void Stream(const float* x, size_t channels, float* sums) {
+    constexpr size_t kBlock = 64;
+    size_t c = 0;
+    for (; c + kBlock <= channels; c += kBlock) {
+      QNNRT_SIMD
+      for (size_t k = 0; k < kBlock; ++k) sums[c + k] += x[c + k];
+    }
+    QNNRT_SIMD
+    for (size_t k = c; k < channels; ++k) sums[k] += x[k];
   }
+  static QNNRT_INLINE void Run(const float* x, size_t pixels, size_t channels, float* sums) {
+    if (channels < kManyChannels) return AddAll<AddFloats>(x, pixels, channels, sums);
+    for (size_t p = 0; p < pixels; ++p) Stream(x + p * channels, channels, sums);
+  }
+  // From which on a sum is stored long before the next pixel is added to it (Zen 5, 49 pixels: of
+  // 2,048 channels 0.65 to 0.74 of the time of four pixels at once, of 320 0.8, of 128 1.2).
+  static constexpr size_t kManyChannels = 256;
 };
 
 // The same of BFLOAT_16, two channels from one word: those with even numbers are in the first half
