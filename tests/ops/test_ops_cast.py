@@ -35,10 +35,13 @@ def test_every_pair_of_types(source: str) -> None:
             np.testing.assert_array_equal(got, expected)
 
 
-def test_what_an_integer_cannot_hold_is_clamped() -> None:
-    x = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, 2147483520, 2147483648, -2147483648],
-                 np.float32)  # fmt: skip
-    for to in ("int8", "int32", "int64", "uint8", "uint32", "uint64"):
+@pytest.mark.parametrize("source", ["float32", "float64"])
+@pytest.mark.parametrize("count", [11, 1003])  # some, and blocks of them
+def test_what_an_integer_cannot_hold_is_clamped(source: str, count: int) -> None:
+    odd = [np.nan, np.inf, -np.inf, 1e30, -1e30, 2147483520, 2147483648, -2147483648, 255.9, -128.9,
+           -0.9]  # fmt: skip
+    x = np.resize(odd, count).astype(source)
+    for to in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"):
         (got,) = run_op("Cast", [x], [x.shape], dtype=to)
         np.testing.assert_array_equal(got, cast(x, to), to)
     (got,) = run_op("Cast", [x], [x.shape], dtype="bool")

@@ -79,6 +79,7 @@ def convert() -> None:
     limits = [float(s) * 2.0**p + d for p in (7, 8, 15, 16, 31, 32, 63, 64) for s in (-1, 1)
               for d in (-1, -0.5, 0, 0.5)]  # fmt: skip
     x = np.array([*limits, np.nan, np.inf, -np.inf, -0.0, 0.9, -0.9, *range(-40, 41)])
+    x = np.tile(x, 5)  # in blocks, too
     for dtype in INTEGERS:
         info = np.iinfo(dtype)
         expected = [0 if v != v else info.max if v >= info.max else info.min if v <= info.min
