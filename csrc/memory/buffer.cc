@@ -60,8 +60,8 @@ void BufferTable::Unpin(Buffer* buffer) {
   }
 }
 
-void BufferTable::Keep(Buffer* pinned, Hold hold) {
-  CountOf(pinned, hold).fetch_add(1, std::memory_order_relaxed);
+void BufferTable::Keep(Buffer* pinned, Hold hold, int32_t count) {
+  CountOf(pinned, hold).fetch_add(count, std::memory_order_relaxed);
 }
 
 void BufferTable::ReleaseHold(Buffer* buffer, Hold hold) {

@@ -81,9 +81,11 @@ class BufferTable {
   // A pinned buffer: null when the handle is stale. Unpin drops the pin (and the buffer with it,
   // when that was the last hold of one without owners).
   Buffer* Pin(SlotHandle handle) { return slots_.Acquire(handle); }
+  // So many pins more, of one that is pinned.
+  void PinMore(Buffer* pinned, uint32_t count) { slots_.AcquireMore(pinned->handle, count); }
   void Unpin(Buffer* buffer);
-  // Turns the caller's pin into a hold of that kind, and releases such a hold.
-  static void Keep(Buffer* pinned, Hold hold);
+  // Turns the caller's pins into holds of that kind, and releases such a hold.
+  static void Keep(Buffer* pinned, Hold hold, int32_t count = 1);
   // Why a buffer that is held cannot be freed: 1005.
   static Status InUse(const Buffer& pinned);
   void ReleaseHold(Buffer* buffer, Hold hold);

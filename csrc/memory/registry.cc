@@ -74,7 +74,10 @@ Status Registry::Register(uint64_t context, const MemDescriptor* descriptors, ui
   }
   std::lock_guard<std::mutex> lock(mutex_);
   last_count_ = count;
-  if (count > 1) slots_.Prefetch(count);
+  if (count > 1) {
+    slots_.Prefetch(count);
+    if (RegisterTogether(context, descriptors, count, kinds, handles, domain)) return Status::Ok();
+  }
   for (uint32_t i = 0; i < count; ++i) {
     const MemRegistration* before = i > 0 ? slots_.Peek(handles[i - 1]) : nullptr;
     if (before && before->fd != descriptors[i].fd) before = nullptr;
@@ -138,7 +141,7 @@ Status Registry::RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t 
   MemRegistration* slot = nullptr;
   MemRegistration** first = nullptr;
   try {
-    if (const MemRegistration* other = registered_.Find(RegistrationIndex::KeyOf(r))) {
+    if (const MemRegistration* other = Find(RegistrationIndex::KeyOf(r))) {
       status = Error(QNN_MEM_ERROR_ALREADY_REGISTERED,
                      "fd %d at offset %llu is registered in this context already, as handle 0x%llx",
                      d.fd, Ull{r.offset}, Ull{other->handle});
@@ -178,7 +181,7 @@ Status Registry::RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t 
 
 // ---- Process domain ----
 
-Status Registry::MapFile(MemRegistration* r, ProcessDomain* domain) {
+Status Registry::MapFile(MemRegistration* r, ProcessDomain* domain, uint32_t count) {
   auto [entry, fresh] = mapped_.try_emplace(r->id);
   if (fresh) {
     Status status;
@@ -195,7 +198,7 @@ Status Registry::MapFile(MemRegistration* r, ProcessDomain* domain) {
       return status;
     }
   }
-  ++entry->second.registrations;
+  entry->second.registrations += count;
   r->counted = true;
   return Status::Ok();
 }
@@ -209,7 +212,12 @@ void Registry::UnmapFile(const MemRegistration& r) {
 // ---- Deregister ----
 
 void Registry::Remove(MemRegistration* r) {
-  registered_.Remove(r);
+  if (RegistrationGroup* group = r->group) {
+    group->Find(r->offset)->registration = nullptr;
+    if (--group->live == 0) groups_.erase({r->context, r->id});
+  } else {
+    registered_.Remove(r);
+  }
   UnmapFile(*r);
   if (r->next) r->next->previous = r->previous;
   if (r->previous) {
@@ -358,6 +366,7 @@ Result<MemUse> Registry::AcquireKind(uint64_t context, MemKind kind) {
 void Registry::InvalidateAfterFork() {
   slots_.ForEachLive([this](SlotHandle handle, MemRegistration&) { slots_.ForceRetire(handle); });
   registered_.Clear();
+  groups_.clear();
   by_context_.clear();
   mapped_.clear();
   counters_->handles.store(0, std::memory_order_relaxed);

@@ -53,6 +53,8 @@ struct MemDescriptor {
   uint32_t data_type = 0;  // Qnn_DataType_t
 };
 
+struct RegistrationGroup;
+
 // A live registration. Immutable while pinned, but for the registry's own links.
 struct MemRegistration {
   SlotHandle handle = 0;
@@ -68,7 +70,6 @@ struct MemRegistration {
   uint32_t dims[kMaxMemRank] = {};
   int fd = -1;  // as the client gave it; for messages
   FileId id;    // the file: the same for dup'ed fds
-  uint64_t stated_size = 0;
   Buffer* buffer =
       nullptr;              // held while registered; null for a kDmaBuf mapping of the client's own
   bool writable = true;     // false: fit for inputs only
@@ -80,6 +81,20 @@ struct MemRegistration {
   MemRegistration* next = nullptr;  // the registry's: others of the context
   MemRegistration* previous = nullptr;
   MemRegistration* chained = nullptr;  // the next one in its chain of a RegistrationIndex
+  RegistrationGroup* group = nullptr;  // in which it is found instead
+};
+
+// Tensors of one buffer that one call has registered, as the caches of a text. They are found by a
+// search among themselves: an entry of an index for each is a cache miss for each.
+struct RegistrationGroup {
+  struct Member {
+    uint64_t offset;
+    MemRegistration* registration;  // null once it was deregistered
+  };
+  std::vector<Member> members;  // by offset
+  size_t live = 0;
+
+  Member* Find(uint64_t offset);
 };
 
 // Finds a registration by what may be registered once in a context: the place in a file. A hash
@@ -170,7 +185,16 @@ class Registry {
   // `before`: what the same call registered before, or null; one fd is looked up once.
   Status RegisterOne(uint64_t context, const MemDescriptor& d, uint32_t kinds,
                      const MemRegistration* before, SlotHandle* handle, ProcessDomain* domain);
-  Status MapFile(MemRegistration* r, ProcessDomain* domain);
+  // Tensors next to each other in one known buffer, at once. False, and nothing was done: they are
+  // something else, or one of them cannot be registered.
+  bool RegisterTogether(uint64_t context, const MemDescriptor* descriptors, uint32_t count,
+                        uint32_t kinds, SlotHandle* handles, ProcessDomain* domain);
+  bool FillTogether(const MemDescriptor* descriptors, uint32_t count, MemRegistration* rest,
+                    MemRegistration* r, SlotHandle* handles);
+  // What is registered there.
+  const MemRegistration* Find(const RegistrationIndex::Key& key);
+  // `count` registrations, of which r is one, count as a use of the file.
+  Status MapFile(MemRegistration* r, ProcessDomain* domain, uint32_t count = 1);
   void UnmapFile(const MemRegistration& r);
   // Shape and type into r, and how many bytes they take.
   static Status CheckShape(const MemDescriptor& d, MemRegistration* r);
@@ -182,6 +206,16 @@ class Registry {
   void Remove(MemRegistration* r);  // after Retire
   Status Stale(SlotHandle handle) const;
 
+  struct FileOfContext {
+    uint64_t context;
+    FileId id;
+    bool operator==(const FileOfContext& o) const { return context == o.context && id == o.id; }
+  };
+  struct FileOfContextHash {
+    size_t operator()(const FileOfContext& f) const {
+      return FileIdHash()(f.id) ^ f.context * 0xC2B2AE3D27D4EB4Fu;
+    }
+  };
   struct MappedFile {  // in a process domain
     ProcessDomain::Share share;
     uint32_t registrations = 0;
@@ -191,8 +225,10 @@ class Registry {
   Counters* counters_;
   mutable std::mutex mutex_;
   Slots slots_;
-  uint32_t last_count_ = 0;  // of tensors that were registered together
-  RegistrationIndex registered_;
+  uint32_t last_count_ = 0;       // of tensors that were registered together
+  RegistrationIndex registered_;  // those that are in no group
+  // One for a file at most, so that looking there is one search; what comes later is in the index.
+  std::unordered_map<FileOfContext, RegistrationGroup, FileOfContextHash> groups_;
   std::unordered_map<uint64_t, MemRegistration*> by_context_;  // first of a list
   std::unordered_map<FileId, MappedFile, FileIdHash> mapped_;
   std::atomic<bool> forked_{false};

@@ -78,6 +78,10 @@ class SlotTable {
                                                std::memory_order_relaxed));
     return &slot->value;
   }
+  // So many pins more, of a slot that the caller has pinned.
+  void AcquireMore(SlotHandle handle, uint32_t count) {
+    SlotAt(IndexOf(handle))->word.fetch_add(count, std::memory_order_relaxed);
+  }
   // Returns the pins that are left.
   uint32_t Release(SlotHandle handle) {
     uint64_t before = SlotAt(IndexOf(handle))->word.fetch_sub(1, std::memory_order_acq_rel);

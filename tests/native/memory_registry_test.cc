@@ -1,4 +1,5 @@
 // The rules of registering and deregistering memory, each with its code.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <string>
@@ -260,6 +261,89 @@ TEST(EachOfManyPlacesOfABufferIsRegisteredOnce) {
   CHECK(registry().Deregister(handles.data(), kCount).ok());
 }
 
+// What a call registers in one buffer is a group. Each of its handles is one like all others.
+TEST(ThoseOfAGroupComeAndGoByThemselves) {
+  constexpr uint32_t kCount = 8, kBytes = 64;
+  Rpc rpc(2 * kCount * kBytes);
+  const Shape s{{kBytes / 4}, 1};
+  const auto at = [&](uint32_t place) {
+    return Shared(rpc.fd, 2 * kCount * kBytes, place * kBytes, s);
+  };
+  const int64_t before = Memory::Get().counters().handles;
+  std::vector<MemDescriptor> even, odd;
+  for (uint32_t i = 0; i < kCount; ++i) {
+    even.push_back(at(2 * i));
+    odd.push_back(at(2 * i + 1));
+  }
+  SlotHandle handles[kCount], others[kCount], elsewhere[kCount], one;
+  CHECK_OK(registry().Register(1, even.data(), kCount, kAll, handles));
+  CHECK_OK(registry().Register(1, odd.data(), kCount, kAll, others));  // in the same buffer
+  CHECK_OK(registry().Register(2, even.data(), kCount, kAll, elsewhere));
+  for (uint32_t i = 0; i < 2 * kCount; ++i) {
+    CHECK_EQ(Register(at(i), &one), QNN_MEM_ERROR_ALREADY_REGISTERED);
+    auto r = registry().Acquire((i % 2 == 0 ? handles : others)[i / 2], 1);
+    REQUIRE(r.ok());
+    CHECK((*r)->address == static_cast<uint8_t*>(rpc.address) + i * kBytes);
+    CHECK_EQ((*r)->nbytes, uint64_t{kBytes});
+    CHECK_EQ((*r)->available, uint64_t{(2 * kCount - i) * kBytes});
+    registry().Release((*r)->handle);
+  }
+  CHECK(!registry().Acquire(elsewhere[3], 1).ok());
+  // One in use stays, the others of the call go.
+  CHECK(registry().TryAcquire(handles[3], 1) != nullptr);
+  CHECK_EQ(registry().Deregister(handles, kCount).code(), QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED);
+  for (uint32_t i = 0; i < kCount; ++i) {
+    const uint32_t code = Register(even[i], &one);
+    CHECK_EQ(code, i == 3 ? uint32_t{QNN_MEM_ERROR_ALREADY_REGISTERED} : 0u);
+    if (code == 0) {
+      CHECK_EQ(Deregister(one), 0u);
+    }
+  }
+  // A group where one is still there is refused whole, with the number of the one.
+  SlotHandle again[kCount];
+  Status refused = registry().Register(1, even.data(), kCount, kAll, again);
+  CHECK_EQ(refused.code(), QNN_MEM_ERROR_ALREADY_REGISTERED);
+  CHECK(refused.message().find("descriptor 3") != std::string::npos);
+  CHECK(std::all_of(again, again + kCount, [](SlotHandle h) { return h == 0; }));
+  registry().Release(handles[3]);
+  CHECK_EQ(Deregister(handles[3]), 0u);
+  CHECK_EQ(Deregister(handles[3]), QNN_MEM_ERROR_INVALID_HANDLE);
+  CHECK_OK(registry().Register(1, even.data(), kCount, kAll, again));
+  CHECK_EQ(registry().FreeContext(1), 2 * kCount);
+  CHECK_OK(registry().Deregister(elsewhere, kCount));
+  CHECK_EQ(Memory::Get().counters().handles.load(), before);
+  // Nothing of a group whose last one is bad, or that is out of order, is different.
+  std::swap(odd[0], odd[1]);
+  CHECK_OK(registry().Register(1, odd.data(), kCount, kAll, others));
+  CHECK_OK(registry().Deregister(others, kCount));
+  odd.back() = at(2 * kCount);
+  std::swap(odd[0], odd[1]);
+  refused = registry().Register(1, odd.data(), kCount, kAll, others);
+  CHECK_EQ(refused.code(), QNN_MEM_ERROR_INVALID_ARGUMENT);
+  CHECK(refused.message().find("descriptor 7") != std::string::npos);
+  CHECK_EQ(Memory::Get().counters().handles.load(), before);
+}
+
+TEST(AGroupWithoutRoomInTheProcessDomainTakesNothingOfIt) {
+  ProcessDomain domain(4096);
+  Rpc rpc(8192);
+  const Shape s{{16}, 1};
+  const MemDescriptor all[] = {Shared(rpc.fd, 8192, 0, s), Shared(rpc.fd, 8192, 64, s),
+                               Shared(rpc.fd, 8192, 128, s)};
+  SlotHandle handles[3];
+  const qnnrt_memory_counts_t before = Counts();
+  CHECK_EQ(registry().Register(1, all, 3, kAll, handles, &domain).code(), QNN_MEM_ERROR_MAPPING);
+  CHECK_EQ(domain.used(), 0u);
+  CHECK_EQ(Counts().handles, before.handles);
+  domain.SetBudget(8192);
+  CHECK_OK(registry().Register(1, all, 3, kAll, handles, &domain));
+  CHECK_EQ(domain.used(), 8192u);
+  CHECK_OK(registry().Deregister(handles, 2));
+  CHECK_EQ(domain.used(), 8192u);
+  CHECK_EQ(Deregister(handles[2]), 0u);
+  CHECK_EQ(domain.used(), 0u);
+}
+
 TEST(FdZeroIsAnFd) {
   const int before = dup(0), memfd = NewMemfd(4096);
   CHECK_EQ(dup2(memfd, 0), 0);
@@ -406,6 +490,49 @@ TEST(Threads) {
   CHECK(used.load() + stale.load() > 0);
   for (Rpc* rpc : rpcs) delete rpc;
 }
+
+// The same of groups, whose members go one by one and in another order.
+TEST(ThreadsWithGroups) {
+  constexpr uint32_t kCount = 16, kBytes = 64;
+  Rpc rpc(kCount * kBytes);
+  const Shape s{{kBytes / 4}, 1};
+  std::atomic<SlotHandle> current[kCount] = {};
+  std::atomic<int> running{2}, wrong{0};
+  auto execute = [&] {
+    while (running.load(std::memory_order_relaxed) > 0) {
+      for (uint32_t i = 0; i < kCount; ++i) {
+        const SlotHandle h = current[i].load(std::memory_order_acquire);
+        if (const MemRegistration* r = registry().TryAcquire(h, 1)) {
+          if (r->address != static_cast<uint8_t*>(rpc.address) + i * kBytes) ++wrong;
+          registry().Release(h);
+        }
+      }
+    }
+  };
+  auto churn = [&](uint32_t from) {  // one registers even places, the other odd ones
+    std::vector<MemDescriptor> mine;
+    for (uint32_t i = from; i < kCount; i += 2) {
+      mine.push_back(Shared(rpc.fd, kCount * kBytes, i * kBytes, s));
+    }
+    const auto count = static_cast<uint32_t>(mine.size());
+    std::vector<SlotHandle> made(count);
+    for (int round = 0; round < 2000; ++round) {
+      CHECK_OK(registry().Register(1, mine.data(), count, kAll, made.data()));
+      for (uint32_t i = 0; i < count; ++i) current[2 * i + from].store(made[i]);
+      if (round % 64 == 0) std::this_thread::yield();
+      for (uint32_t i = 0; i < count; ++i) {
+        while (Deregister(made[i * 3 % count]) == QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED) {
+          std::this_thread::yield();
+        }
+      }
+    }
+    --running;
+  };
+  std::thread a(execute), b(execute), c(churn, 0), d(churn, 1);
+  for (std::thread* t : {&a, &b, &c, &d}) t->join();
+  CHECK_EQ(wrong.load(), 0);
+}
+
 TEST(NothingIsLeft) { memory_test::CheckNothingIsLeft(); }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The registry against a model of it, and every end of a buffer against arithmetic: what is
 // accepted lies where it says, what goes a byte too far is refused, and nothing is left of either.
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -282,6 +283,7 @@ class Model {
   }
 
  private:
+  static constexpr uint32_t kMost = 6;  // at once
   size_t Pick(size_t count) { return rng_() % count; }
   SlotHandle Any(bool dead = false) {
     std::vector<SlotHandle> found;
@@ -292,19 +294,22 @@ class Model {
   }
 
   void Add() {
-    const auto count = static_cast<uint32_t>(1 + Pick(3));
+    // Every second time in one file and mostly in order, as what is registered in a group.
+    const bool together = Pick(2) == 0, ordered = Pick(4) != 0;
+    const auto count = static_cast<uint32_t>(1 + Pick(together ? kMost : 3));
     const uint64_t context = 1 + Pick(3);
-    uint32_t dims[3];
+    const size_t one_file = Pick(files_.size());
+    uint32_t dims[kMost];
     std::vector<MemDescriptor> descriptors;
     std::vector<Registered> wanted;
     bool good = true;
     for (uint32_t i = 0; i < count; ++i) {
-      const size_t file = Pick(files_.size());
+      const size_t file = together ? one_file : Pick(files_.size());
       dims[i] = static_cast<uint32_t>(1 + Pick(100));
       MemDescriptor d = Bytes(MemKind::kSharedBuffer, files_[file]->fd, &dims[i]);
       d.states_size = true;
       d.size = 8192;
-      d.offset = 1024 * Pick(4);
+      d.offset = 1024 * (together && ordered ? i + Pick(2) : Pick(kMost));
       if (Pick(12) == 0) d.offset = 8192, good = false;
       descriptors.push_back(d);
       for (const Registered& w : wanted) good &= w.file != file || w.offset != d.offset;
@@ -313,7 +318,8 @@ class Model {
       }
       wanted.push_back({context, d.offset, file, dims[i], 0, true});
     }
-    SlotHandle handles[3] = {77, 77, 77};
+    SlotHandle handles[kMost];
+    std::fill_n(handles, kMost, SlotHandle{77});
     const Status status = registry().Register(context, descriptors.data(), count, kAll, handles);
     CHECK_EQ(status.ok(), good);
     for (uint32_t i = 0; i < count; ++i) {
