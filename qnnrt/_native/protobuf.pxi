@@ -169,20 +169,14 @@ def onnx_floats(bytes message not None):
     return _raw_tensor(<const uint8_t*><const char*>message, 0, len(message), 4)
 
 
-def onnx_integers(bytes message not None):
-    """A serialized TensorProto that lists its elements as int32: its sizes, its element type, and
-    the bytes of the elements. None for any other."""
-    cdef const uint8_t* data = <const uint8_t*><const char*>message
-    cdef Py_ssize_t at, end, count = 0
+cdef bytes _listed(const uint8_t* data, Py_ssize_t at, Py_ssize_t end, int size):
+    """The numbers of a field that lists them as int32, each in so many of its bytes; None where
+    they are no numbers."""
+    cdef Py_ssize_t count = 0
     cdef int64_t shift
     cdef uint64_t value
-    cdef int32_t* numbers
-    found = _raw_tensor(data, 0, len(message), 5)
-    if found is None:
-        return None
-    at, end = found[2], found[3]
-    elements = PyBytes_FromStringAndSize(NULL, (end - at) * 4)
-    numbers = <int32_t*><char*>elements
+    cdef bytes elements = PyBytes_FromStringAndSize(NULL, (end - at) * size)
+    cdef char* numbers = elements
     while at < end:
         value, shift = 0, 0
         while at < end and data[at] >= 0x80 and shift < 63:
@@ -191,10 +185,117 @@ def onnx_integers(bytes message not None):
             at += 1
         if at == end or data[at] >= 0x80:
             return None
-        numbers[count] = <int32_t>(value | <uint64_t>data[at] << shift)
+        value |= <uint64_t>data[at] << shift
+        if size == 1:
+            (<uint8_t*>numbers)[count] = <uint8_t>value
+        elif size == 2:
+            (<uint16_t*>numbers)[count] = <uint16_t>value
+        else:
+            (<int32_t*>numbers)[count] = <int32_t>value
         count += 1
         at += 1
-    return found[0], found[1], elements[:count * 4]
+    return elements if count * size == len(elements) else elements[:count * size]
+
+
+def onnx_integers(bytes message not None):
+    """A serialized TensorProto that lists its elements as int32: its sizes, its element type, and
+    the bytes of the elements. None for any other."""
+    cdef const uint8_t* data = <const uint8_t*><const char*>message
+    found = _raw_tensor(data, 0, len(message), 5)
+    if found is None:
+        return None
+    elements = _listed(data, found[2], found[3], 4)
+    return None if elements is None else (found[0], found[1], elements)
+
+
+cdef tuple _initializer(const uint8_t* data, Py_ssize_t at, Py_ssize_t end, Py_ssize_t least):
+    """A serialized TensorProto with a name: that, its sizes, its element type, its elements, and
+    where the field of them, they and their end are. Elements are raw data, or listed as float32 or
+    as int32. None instead of the elements: raw data of `least` bytes and more.
+
+    None for one that has anything else, or its data elsewhere.
+    """
+    cdef Py_ssize_t field = 0, begin = -1, stop = 0, packed, start
+    cdef int64_t tag, number, element = 0, kept = 0
+    cdef list dims = []
+    cdef str name = ""
+    cdef bytes elements = None
+    while at < end:
+        start = at
+        tag = _varint(data, &at, end)
+        if tag == 1 << 3 or tag == 2 << 3:
+            number = _varint(data, &at, end)
+            if number < 0:
+                return None
+            if tag == 2 << 3:
+                element = number
+            else:
+                dims.append(number)
+            continue
+        if tag < 0 or tag & 7 != 2:  # not a text or bytes
+            return None
+        number = _varint(data, &at, end)
+        if number < 0 or number > end - at:
+            return None
+        packed = at + number
+        tag >>= 3
+        if tag == 1:
+            while at < packed:
+                number = _varint(data, &at, packed)
+                if number < 0:
+                    return None
+                dims.append(number)
+        elif tag == 8:
+            try:
+                name = (<const char*>data)[at:packed].decode("utf-8")
+            except UnicodeDecodeError:
+                return None
+        elif tag == 9 or tag == 4 or tag == 5:
+            if begin >= 0:
+                return None
+            kept, field, begin, stop = tag, start, at, packed
+        elif tag != 12:  # a remark
+            return None
+        at = packed
+    if begin < 0 or (kept == 4 and element != 1):
+        return None
+    if kept == 5:
+        if element == 2 or element == 3:  # UINT8, INT8
+            elements = _listed(data, begin, stop, 1)
+        elif element == 4 or element == 5:  # UINT16, INT16
+            elements = _listed(data, begin, stop, 2)
+        elif element == 6:  # INT32
+            elements = _listed(data, begin, stop, 4)
+        if elements is None:
+            return None
+    elif kept == 4 or stop - begin < least:
+        elements = (<const char*>data)[begin:stop]
+    return name, tuple(dims), element, elements, field, begin, stop
+
+
+def onnx_initializer(bytes message not None):
+    """A serialized TensorProto as `_initializer` reads it, all of its elements."""
+    cdef Py_ssize_t size = len(message)
+    return _initializer(<const uint8_t*><const char*>message, 0, size, size + 1)
+
+
+def onnx_initializers(data, Py_ssize_t at, Py_ssize_t end, Py_ssize_t least):
+    """The initializers of the GraphProto that is data[at:end], in order: where field, value and end
+    are, and what `_initializer` finds. None for what is no message, or has groups."""
+    cdef Py_buffer view
+    cdef list found = []
+    fields = protobuf_fields(data, at, end)
+    if fields is None:
+        return None
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        for number, kind, begin, value, after in fields:
+            if number == 5 and kind == 2:
+                tensor = _initializer(<const uint8_t*>view.buf, value, after, least)
+                found.append((begin, value, after, tensor))
+        return found
+    finally:
+        PyBuffer_Release(&view)
 
 
 def onnx_constant(bytes message not None):

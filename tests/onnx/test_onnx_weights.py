@@ -420,7 +420,8 @@ def test_what_is_packed_already_is_not_copied(op: str, tmp_path: Path) -> None:
 
 def _together(data: bytes, least: int = 8) -> onnx.ModelProto:
     """What is read: the message without raw data, and these put back."""
-    text, apart = wire.split(memoryview(data), least)
+    parts = wire.split(memoryview(data), least)
+    text, apart = parts.text, parts.apart
     found = onnx.ModelProto()
     found.ParseFromString(text)
     for index, raw in apart.items():
@@ -453,7 +454,8 @@ def _small() -> onnx.ModelProto:
 
 def test_a_message_taken_apart_is_the_message() -> None:
     data = _small().SerializeToString()
-    text, apart = wire.split(memoryview(data), 8)
+    parts = wire.split(memoryview(data), 8)
+    text, apart = parts.text, parts.apart
     assert sorted(apart) == [0, 4]
     assert len(text) < len(data)
     assert _together(data) == _parsed(data)

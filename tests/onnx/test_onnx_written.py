@@ -198,6 +198,8 @@ def test_damaged_bytes_are_read_within_their_bounds() -> None:
         _core.onnx_tensor(damaged)
         _core.onnx_floats(damaged)
         _core.onnx_integers(damaged)
+        _core.onnx_initializer(damaged)
+        _core.onnx_initializers(damaged, 0, len(damaged), 8)
         found = _core.onnx_node(damaged)
         if found is not None:
             read += 1

@@ -195,7 +195,7 @@ def _model(
     inputs = graph_inputs(graph, where, shapes, fixed, part.inputs)
     labels = named_apart(part.outputs, [name for name in inputs if name not in fixed])
     lowering = GraphLowering(where, opsets, stateful, budget, functions, capacities)
-    lowering.add_initializers(graph, found.apart)
+    lowering.add_initializers(graph, found.initializers, found.apart)
     given: list[Edge] = []
     for name, (shape, dtype) in inputs.items():
         if name in fixed:

@@ -48,7 +48,7 @@ class Cutter:
         self.functions = functions
         self.graph = found.model.graph
         self.where = found.where
-        self._initializers = {i.name: i for i in self.graph.initializer}
+        self._initializers = {i.name: i.proto for i in found.initializers}
         self._constants = {s.values.name for s in self.graph.sparse_initializer}
         self._constants |= self._initializers.keys()
 
@@ -154,7 +154,9 @@ class Cutter:
         gives them in it."""
         stated = {v.name: v for v in (*self.graph.value_info, *self.graph.output)}
         stated |= {
-            name: _value(name, i.dims, i.data_type) for name, i in self._initializers.items()
+            name: _value(name, i.dims, i.data_type)
+            for name, i in self._initializers.items()
+            if isinstance(name, str)  # a name that is no text names no input
         }
         stated |= there
         found = {name: stated.get(name, onnx.ValueInfoProto(name=name)) for name in inputs}
@@ -185,7 +187,8 @@ class Cutter:
         nodes = [Written(node.proto) for node in self.found.nodes]
         reason = ""
         try:
-            lowering.add_initializers(self.graph, self.found.apart)
+            source = self.found
+            lowering.add_initializers(self.graph, source.initializers, source.apart)
             part = self._needed(nodes, names)
             read = {*names, *(name for node in part for name in node.input)}
             values = [v for v in self.real_inputs() if v.name in read]

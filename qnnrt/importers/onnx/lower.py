@@ -39,7 +39,7 @@ from .reader import array_of, dense_of, opset_of
 from .scope import CONTROL, ROWS, Lost, Scope
 from .types import TypeOf
 from .values import Thing, Trace, Value, constant
-from .written import Written, written
+from .written import Initializer, Written, initializers, written
 
 #: What keeps a constant with an encoding as the integers that it is.
 _KEEP_CODES = {"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
@@ -120,12 +120,19 @@ class GraphLowering(Scope):
         self.env[name] = constant(value)
 
     def add_initializers(
-        self, graph: onnx.GraphProto, apart: Mapping[int, memoryview] | None = None
+        self,
+        graph: onnx.GraphProto,
+        found: Iterable[Initializer] | None = None,
+        apart: Mapping[int, memoryview] | None = None,
     ) -> None:
-        """`apart`: raw data that is not in the graph, by the index of the initializer."""
-        apart = apart or {}
-        for index, tensor in enumerate(graph.initializer):
-            self.env[tensor.name] = constant(array_of(tensor, self.where, apart.get(index)))
+        """`found`: those of the graph; `apart`: raw data that is not in it, by their index."""
+        if found is None:
+            found = initializers(graph)
+        for index, each in enumerate(found):
+            array = each.array
+            if array is None:
+                array = array_of(each.proto, self.where, apart.get(index) if apart else None)
+            self.env[each.name] = constant(array)  # type: ignore[index]
         for sparse in graph.sparse_initializer:
             dense = dense_of(sparse, self.where, self.budget)
             self.env[sparse.values.name] = constant(dense)

@@ -20,7 +20,16 @@ from ..budget import Budget
 from ..guard import map_or_read, name_of, shortened
 from . import wire
 from .order import in_order
-from .written import ELEMENTS, Written, listed_array, parts, raw_array, written
+from .written import (
+    ELEMENTS,
+    Initializer,
+    Written,
+    initializers,
+    listed_array,
+    parts,
+    raw_array,
+    written,
+)
 
 #: The operator sets of the default domain that are understood.
 FIRST_OPSET = 7
@@ -34,6 +43,7 @@ class Source:
         where: the name to use for it in messages.
         size: the bytes of its files; 0: not known.
         nodes: those of the graph.
+        initializers: those of the graph.
         apart: raw data of initializers of the graph that is not in `model`, by their index.
         mapped: the files that `apart` lies in.
     """
@@ -42,6 +52,7 @@ class Source:
     where: str
     size: int = 0
     nodes: list[Written] = field(default_factory=list)
+    initializers: list[Initializer] = field(default_factory=list)
     apart: dict[int, memoryview] = field(default_factory=dict)
     mapped: list[MappedFile] = field(default_factory=list)
 
@@ -65,13 +76,17 @@ def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Source:
             found.mapped.append(mapped)
     try:
         found.nodes = in_order(written(found.model.graph.node))
-        _check(found.model, found.nodes, where)
+        if not found.initializers:
+            found.initializers = initializers(found.model.graph)
+        _check(found.model, found.nodes, found.initializers, where)
         external = onnx.TensorProto.EXTERNAL
-        if any(t.data_location == external for t in tensors(found.model, found.nodes)):
+        others = list(_other_tensors(found.model, found.nodes))
+        unread = [i.proto for i in found.initializers if i.array is None]
+        if any(t.data_location == external for t in (*unread, *others)):
             from .external import load_external
 
-            initializers = len(found.model.graph.initializer)
-            beside = load_external(tensors(found.model, found.nodes), initializers, where, path)
+            constants = found.model.graph.initializer
+            beside = load_external((*constants, *others), len(constants), where, path)
             found.size += beside.distinct
             found.apart |= beside.apart
             found.mapped += beside.mapped
@@ -83,8 +98,10 @@ def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Source:
 def _parse(data: memoryview, where: str) -> Source:
     if not data:
         raise ModelError(f"{where} is empty: not an ONNX model")
-    text, apart = wire.split(data)
-    return Source(_message(text, len(data), where), where, len(data), apart=apart)
+    parts = wire.split(data)
+    model = _message(parts.text, len(data), where)
+    constants = initializers(model.graph, parts.read, parts.apart)
+    return Source(model, where, len(data), initializers=constants, apart=parts.apart)
 
 
 def _message(data: bytes, size: int, where: str) -> onnx.ModelProto:
@@ -104,7 +121,9 @@ def opset_of(model: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
     return {("" if o.domain == "ai.onnx" else o.domain): o.version for o in model.opset_import}
 
 
-def _check(model: onnx.ModelProto, nodes: list[Written], where: str) -> None:
+def _check(
+    model: onnx.ModelProto, nodes: list[Written], constants: list[Initializer], where: str
+) -> None:
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise ModelError(f"{where} holds no graph: not an ONNX model, or truncated")
     if not model.graph.output:
@@ -129,7 +148,7 @@ def _check(model: onnx.ModelProto, nodes: list[Written], where: str) -> None:
         names += node.output
         names += node.names
     _check_each(names, where)
-    _check_names(model.graph, nodes, where)
+    _check_names(model.graph, nodes, constants, where)
 
 
 def _check_opset(
@@ -152,14 +171,16 @@ def _check_opset(
         )
 
 
-def _check_names(graph: onnx.GraphProto, nodes: list[Written], where: str) -> None:
+def _check_names(
+    graph: onnx.GraphProto, nodes: list[Written], constants: list[Initializer], where: str
+) -> None:
     """Single assignment, in order: what everything after this relies on."""
-    inputs: set[str] = set()
+    inputs: set[str | bytes] = set()
     for given in graph.input:
         if given.name in inputs:
             raise ModelError(f"{where} lists the input {shortened(repr(given.name))} twice")
         inputs.add(given.name)
-    known = {i.name for i in graph.initializer} | inputs
+    known = {i.name for i in constants} | inputs
     known |= {s.values.name for s in graph.sparse_initializer}
     _check_each((*known, *(o.name for o in graph.output)), where)
     for index, node in enumerate(nodes):
@@ -210,10 +231,10 @@ def _check_name(name: str | bytes, where: str) -> None:
         )
 
 
-def tensors(model: onnx.ModelProto, nodes: list[Written]) -> Iterator[onnx.TensorProto]:
-    """Every tensor of a model, wherever it lies: in functions and attributes of any kind, too.
-    Those of the graph come first."""
-    graphs = [model.graph]
+def _other_tensors(model: onnx.ModelProto, nodes: list[Written]) -> Iterator[onnx.TensorProto]:
+    """Every tensor of a model beside its graph's initializers, wherever it lies: in functions and
+    attributes of any kind, too."""
+    graphs: list[onnx.GraphProto] = []
     found: list[onnx.TensorProto] = []
     for function in model.functions:
         for attr in function.attribute_proto:
@@ -222,6 +243,8 @@ def tensors(model: onnx.ModelProto, nodes: list[Written]) -> Iterator[onnx.Tenso
         if node.value is None:
             found += node.tensors
             graphs += node.graphs
+    for sparse in model.graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
     for graph in graphs:
         yield from graph.initializer
         for sparse in graph.sparse_initializer:

@@ -8,6 +8,8 @@ to protobuf as a whole, and means what protobuf says it means.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from ..._native import _core
 
 #: Raw data of at least so many bytes stays where it is.
@@ -20,45 +22,67 @@ _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
 _BYTES = 2  # the kind of a field
 
 
+#: Of a TensorProto: name, sizes, element type, its elements (None: they stay where they are), and
+#: where their field, they and their end are.
+Read = tuple[str, tuple[int, ...], int, bytes | None, int, int, int]
+
+
 class _Odd(Exception):
     """Something that is not written as every writer does it."""
 
 
-def split(data: memoryview, least: int = LEAST) -> tuple[bytes, dict[int, memoryview]]:
-    """A serialized ModelProto without large raw data, and these, by the index of the initializer
-    of the model's graph. Where nothing can be taken out: the bytes as they are."""
+@dataclass
+class Parts:
+    """A serialized ModelProto.
+
+    Attributes:
+        text: without large raw data. Where nothing can be taken out: the bytes as they are.
+        apart: large raw data, by the index of the initializer of the model's graph.
+        read: the graph's initializers, for each None where protobuf has to be asked; empty where
+            it has to be for all.
+    """
+
+    text: bytes
+    apart: dict[int, memoryview] = field(default_factory=dict)
+    read: list[Read | None] = field(default_factory=list)
+
+
+def split(data: memoryview, least: int = LEAST) -> Parts:
+    """What a file says, in parts."""
     try:
         found = _split(data, least) if len(data) <= _LONGEST else None
     except _Odd:
         found = None
-    return (bytes(data), {}) if found is None else found
+    return Parts(bytes(data)) if found is None else found
 
 
-def _split(data: memoryview, least: int) -> tuple[bytes, dict[int, memoryview]] | None:
+def _split(data: memoryview, least: int) -> Parts | None:
     graphs = [f for f in _fields(data, 0, len(data)) if f[0] == _GRAPH and f[1] == _BYTES]
     if len(graphs) != 1:  # protobuf merges several
         return None
     _, _, begin, start, stop = graphs[0]
+    initializers = _core.onnx_initializers(data, start, stop, least)
+    if initializers is None:
+        raise _Odd
     apart: dict[int, memoryview] = {}
     parts: list[bytes | memoryview] = []
-    index = 0
     copied = start
-    for number, kind, at, value, end in _fields(data, start, stop):
-        if number != _INITIALIZER or kind != _BYTES:
+    for index, (at, value, end, known) in enumerate(initializers):
+        if end - value < least:
             continue
-        if end - value >= least:
-            raw = _raw_data(data, value, end)
-            if raw is not None and raw[2] - raw[1] >= least:
-                rest = b"".join((data[value : raw[0]], data[raw[2] : end]))
-                parts += (data[copied:at], _field(_INITIALIZER, len(rest)), rest)
-                apart[index] = data[raw[1] : raw[2]]
-                copied = end
-        index += 1
+        raw = _raw_data(data, value, end) if known is None else known[4:]
+        if raw is None or raw[2] - raw[1] < least or (known is not None and known[3] is not None):
+            continue
+        rest = b"".join((data[value : raw[0]], data[raw[2] : end]))
+        parts += (data[copied:at], _field(_INITIALIZER, len(rest)), rest)
+        apart[index] = data[raw[1] : raw[2]]
+        copied = end
+    read = [each[3] for each in initializers]
     if not apart:
-        return None
+        return Parts(bytes(data), apart, read)
     parts.append(data[copied:stop])
     head = _field(_GRAPH, sum(map(len, parts)))
-    return b"".join((data[:begin], head, *parts, data[stop:])), apart
+    return Parts(b"".join((data[:begin], head, *parts, data[stop:])), apart, read)
 
 
 def _raw_data(data: memoryview, at: int, end: int) -> tuple[int, int, int] | None:

@@ -7,7 +7,8 @@ and what attributes say is kept by their bytes: most nodes of a network say what
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +16,7 @@ import onnx
 
 from ..._native import _core
 from ..guard import shortened
+from .wire import Read
 
 #: How many different lists of attributes are remembered, and of how many bytes.
 _MOST_SAID, _LONGEST_SAID = 4096, 1024
@@ -73,6 +75,47 @@ def listed_array(tensor: onnx.TensorProto) -> np.ndarray | None:
         return np.frombuffer(listed[2], np.int32).astype(ELEMENTS[listed[1]]).reshape(listed[0])
     except ValueError:
         return None
+
+
+class Initializer:
+    """A constant of a graph, looked at once.
+
+    Attributes:
+        name: bytes where protobuf could not decode it.
+        array: its elements; None where `reader.array_of` has to be asked for them.
+    """
+
+    __slots__ = ("_graph", "_index", "array", "name")
+
+    def __init__(
+        self, graph: onnx.GraphProto, index: int, read: Read | None, apart: memoryview | None
+    ) -> None:
+        """`read`: what is known of it without protobuf; `apart`: raw data that is elsewhere."""
+        self._graph, self._index = graph, index
+        self.array: np.ndarray | None = None
+        if read is None:
+            self.name: str | bytes = self.proto.name
+            return
+        self.name, dims, kind = read[:3]
+        dtype, data = ELEMENTS.get(kind), apart if read[3] is None else read[3]
+        if dtype is not None and data:
+            with suppress(ValueError):  # other elements than its shape has
+                self.array = np.frombuffer(data, dtype).reshape(dims)
+
+    @property
+    def proto(self) -> onnx.TensorProto:
+        found: onnx.TensorProto = self._graph.initializer[self._index]
+        return found
+
+
+def initializers(
+    graph: onnx.GraphProto, read: Sequence[Read | None] = (), apart: Mapping[int, memoryview] = {}
+) -> list[Initializer]:
+    """Those of a graph. `read`, where they were, and `apart` as in `wire.Parts`."""
+    if len(read) != len(graph.initializer):
+        read = [_core.onnx_initializer(t.SerializeToString()) for t in graph.initializer]
+        apart = {}
+    return [Initializer(graph, i, each, apart.get(i)) for i, each in enumerate(read)]
 
 
 class Attributes:
