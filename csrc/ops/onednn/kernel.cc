@@ -248,9 +248,21 @@ Status PrimitiveKernel::Pack(const Arg& arg, const Problem& problem,
   if (problem.integers != nullptr) layout += " for " + name_ + " of " + OneDnnVersion();
   const auto fill = [&](void* data) -> Status {
     if (problem.integers == nullptr) return Reorder(arg, tensor.data->data(), wanted, data);
+    const Threads threads(threads_);
+    const_dnnl_memory_desc_t dense = arg.layout->get();
+    if (problem.integers->as_stored) {
+      const std::optional<LyingElements> unread = tensor.data->Unread();
+      if (unread &&
+          PackBytes(dense, tensor.shape, unread->strides, unread->data, wanted, data, threads)) {
+        return Status::Ok();
+      }
+    }
     const auto lying = AlignedBytes::Make(tensor.elements());
     if (!lying) return OutOfMemory();
     QNNRT_RETURN_IF_ERROR(problem.integers->weights(static_cast<int8_t*>(lying->data())));
+    if (PackBytes(dense, tensor.shape, {}, lying->data(), wanted, data, threads)) {
+      return Status::Ok();
+    }
     std::memset(data, 0, size);  // room for sums stays as it was where there are fewer
     return Reorder(arg, lying->data(), wanted, data);
   };

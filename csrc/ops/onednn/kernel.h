@@ -69,6 +69,15 @@ class MemoryDesc {
 // same text hold the same bytes. A layout that oneDNN does not describe is known by its version.
 std::string LayoutText(const_dnnl_memory_desc_t desc);
 
+// Writes bytes, whose element at an index lies by the strides of `lying` (dense, of a tensor of
+// this shape) or, where the tensor's elements have others, by these, as `wanted` says. The
+// primitive that oneDNN has for it is code and descriptions that stay, some 12 KiB for each kind of
+// weights. False, and nothing is written, where the description does not say all or padding ends
+// within blocks.
+bool PackBytes(const_dnnl_memory_desc_t lying, const Shape& shape,
+               const std::vector<int64_t>& strides, const void* from,
+               const_dnnl_memory_desc_t wanted, void* to, const Threads& threads);
+
 // The types of a product's operands, where oneDNN has a primitive for them: all of one type, or
 // BFLOAT_16 with a bias, a result and addends of FLOAT_32.
 struct ProductTypes {
@@ -120,6 +129,7 @@ struct IntegerProblem {
   std::vector<Operand> operands;
   std::vector<ChainStep> chain;
   std::function<Status(int8_t*)> weights;  // writes static weights as they enter the product
+  bool as_stored = false;                  // which is as they are stored
 };
 
 struct Problem {

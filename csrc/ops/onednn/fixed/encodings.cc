@@ -238,6 +238,8 @@ Status FoldEncodings(const Node& node, const KernelOptions& options, const Chann
   integers->constants.push_back(
       {DNNL_ARG_BIAS, MemoryDesc::Dense(bias_dims, dnnl_f32), std::move(addends)});
 
+  integers->as_stored = std::all_of(weights.shifts.begin(), weights.shifts.end(),
+                                    [](int32_t shift) { return shift == 0; });
   integers->weights = [&stored, order, shifts = weights.shifts](int8_t* to) {
     WriteShifted(stored, order, shifts, to);
     return Status::Ok();

@@ -121,6 +121,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
   QNNRT_RETURN_IF_ERROR(
       KeepEncodings(node, options, weights.quantization.offsets[0] + shift, bias_dims, &integers));
   if (weights.is_static()) integers.weights = ShiftedBy(weights, -shift);
+  integers.as_stored = shift == 0;
   QNNRT_ASSIGN_OR_RETURN(KernelPtr kernel, MakeProduct(node, options, threads, o, l, &integers));
   if (!kernel || shift == 0 || weights.is_static()) return kernel;
   return MakeSigned(std::move(kernel), node);
