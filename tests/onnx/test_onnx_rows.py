@@ -422,6 +422,14 @@ def test_rows_that_a_mask_chooses_are_written(value: str) -> None:
     check_whole(nodes, several(3, 5), ["y"], constants)
 
 
+def test_a_count_beside_others_is_a_size_whatever_was_loaded_before() -> None:
+    """Numbers that count nothing were joined like that in another file."""
+    types = {"a": TensorProto.INT64}
+    join = node("Concat", ["a", "width"], ["y"], axis=0)
+    importer.load(make([join], {"a": (1,)}, ["y"], {"width": np.array([4])}, types=types))
+    test_rows_that_a_mask_chooses_are_written("row")
+
+
 def test_a_count_beside_other_numbers_is_data() -> None:
     nodes = [
         node("Greater", ["x", "zero"], ["mask"]),
