@@ -31,6 +31,10 @@ CONSTANTS = {
     "vector": random(7, 8), "whole": np.array(3), "above": np.array([2, 1, 8]),
     "far": np.array([2**62]), "rows": np.array([0]), "back": np.array([-2]),
     "three": np.array([3]), "positive": np.abs(random(9, 8)) + 1,
+    "ends": np.array([[-1] * 8]), "both": np.array([0, 1]), "grid": np.array([1, 1, -1, 2]),
+    "image": random(10, 1, 3, 5, 4), "pictures": np.array([-1, 1, 2, 4]),
+    "grids": np.array([-1, 2, 2, 2]), "channels": np.array([1, -1, 2, 4]),
+    "scales": np.array([1, 1, 2, 1.5], np.float32), "size": np.array([5, 7]),
     "bytes": np.arange(40, dtype=np.uint8).reshape(8, 5),
 }  # fmt: skip
 
@@ -57,6 +61,28 @@ CASES: dict[str, tuple[list[onnx.NodeProto], int | None]] = {
     "rows of places": (
         [node("ArgMax", ["y"], ["i"], axis=1),
          node("GatherElements", ["table", "i"], ["z"], axis=1)], 0,
+    ),
+    "places among them": (
+        [node("Shape", ["y"], ["k"], end=1), node("TopK", ["y", "k"], ["v", "i"], axis=0),
+         node("Exp", ["y"], ["e"]), node("GatherElements", ["e", "i"], ["z"], axis=0)], 0,
+    ),
+    "points of an image": (
+        [node("Gather", ["y", "both"], ["p"], axis=1), node("Tanh", ["p"], ["t"]),
+         node("Reshape", ["t", "grid"], ["g"]),
+         node("GridSample", ["image", "g"], ["z"], align_corners=1)], 3,
+    ),
+    "images that are sampled": (
+        [node("Reshape", ["y", "pictures"], ["u"]), node("Reshape", ["y", "grids"], ["r"]),
+         node("Tanh", ["r"], ["t"]), node("GridSample", ["u", "t"], ["z"])], 0,
+    ),
+    "channels that are resized": (
+        [node("Reshape", ["y", "channels"], ["u"]),
+         node("Resize", ["u", "", "scales"], ["z"], mode="linear")], 1,
+    ),
+    "images of a size": (
+        [node("Reshape", ["y", "pictures"], ["u"]), node("Shape", ["u"], ["s"], end=2),
+         node("Concat", ["s", "size"], ["sizes"], axis=0),
+         node("Resize", ["u", "", "", "sizes"], ["z"], mode="linear")], 0,
     ),
     "OneHot behind": (
         [node("ArgMax", ["y"], ["i"], axis=1, keepdims=0),
@@ -143,6 +169,16 @@ def test_the_last_row_has_no_dimension_of_rows() -> None:
             assert not len(rows) or np.array_equal(found, rows[-1])
 
 
+def test_the_last_elements_of_rows() -> None:
+    proto = proto_of([node("GatherElements", ["y", "ends"], ["z"], axis=0)])
+    with qnnrt.Session(importer.load(proto)) as session:
+        for x in feeds():
+            rows = x[x.max(1) > CONSTANTS["limit"]]
+            found = session.run({"x": x})["z"]
+            assert found.shape == (1, 8)
+            assert not len(rows) or np.array_equal(found[0], rows[-1])
+
+
 def test_rows_by_a_vector() -> None:
     """ONNX Runtime fails where there is no row."""
     with qnnrt.Session(importer.load(proto_of([node("MatMul", ["y", "vector"], ["z"])]))) as s:
@@ -190,7 +226,6 @@ REPEATED = {"more": np.array([2, 1]), "nine": np.array([9, 8])}
     [node("Slice", ["y", "rows", "far", "rows", "back"], ["z"])],
     [node("Hardmax", ["y"], ["z"], axis=0)],
     [node("Trilu", ["y"], ["z"])],
-    [node("ArgMax", ["y"], ["i"], axis=0), node("GatherElements", ["y", "i"], ["z"], axis=0)],
     [node("Transpose", ["y"], ["t"], perm=[1, 0]), node("MatMul", ["y", "t"], ["z"])],
     [node("Einsum", ["y", "y"], ["z"], equation="nk,mk->nm")],
     [node("Einsum", ["y", "table"], ["z"], equation="nk,nk->n")],

@@ -216,7 +216,7 @@ def _einsum(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
 
 
 @follows("AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "GlobalAveragePool",
-         "GlobalMaxPool", "GroupNormalization", "InstanceNormalization", "LRN", "MaxPool", "Resize",
+         "GlobalMaxPool", "GroupNormalization", "InstanceNormalization", "LRN", "MaxPool",
          "DepthToSpace", "SpaceToDepth")  # fmt: skip
 def _images(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     """One after the other, or a norm of each place."""
@@ -226,6 +226,27 @@ def _images(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     if rows.only().rank < least or rows.axis != 0 or y.shape[0] != rows.only().shape[0]:
         raise Unsupported("images of which the data decide how large they are")
     return 0
+
+
+@follows("Resize")
+def _resize(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
+    """Images, or channels of them, one by one."""
+    if rows.axis > 1 or y.shape[rows.axis] != rows.only().shape[rows.axis]:
+        raise Unsupported("images of which the data decide how large they are")
+    return rows.axis
+
+
+@follows("GridSample")
+def _sample(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
+    """Places of one image, each apart; or images and their places."""
+    axes = {index: v.axis for index, v in rows.inputs.items()}
+    if list(axes) == [1] and 0 < axes[1] < y.rank - 1:
+        return axes[1] + 1
+    if axes == {0: 0, 1: 0}:
+        return 0
+    if axes == {0: 1}:
+        return 1
+    raise Unsupported("an image with as many rows as the data decide, sampled at places")
 
 
 @follows("Pad")

@@ -399,6 +399,13 @@ class GraphLowering(Scope):
             made = sizes.computed(self, node, opsets, lambda: self._by_rows(node, known, opsets))
             if made is not None:
                 return made
+        if node.op == "Slice" and node.domain == "" and not all(
+            v is None or v.is_const for v in node.inputs[1:3]
+        ):  # fmt: skip
+            from .computed_slices import sliced
+
+            if (part := sliced(self, node)) is not None:
+                return [part]
         if node.domain == MICROSOFT and (direct := DIRECT.get(node.op)) is not None:
             self.b.scope = node.name
             if (value := direct(self, node)) is not None:

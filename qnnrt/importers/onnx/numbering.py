@@ -46,6 +46,14 @@ class Numbering:
         self.of(edge)
         return self._source(edge, _MOVING | {"Tile"}) if math.prod(edge.shape) else edge
 
+    def joined(self, edge: Edge) -> list[Edge] | None:
+        """What a tensor is a Concat of."""
+        self.of(edge)
+        op = self._producer.get(edge)
+        if op is None or op.type != "Concat":
+            return None
+        return [e for e in op.inputs if e is not None]
+
     def counted(self, edge: Edge) -> Edge | None:
         """The booleans of which a tensor of one element counts those that are true."""
         self.of(edge)

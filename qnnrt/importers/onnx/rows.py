@@ -19,7 +19,7 @@ from .einsum import equation
 from .infer_shape import shape_slice
 from .nodes import TARGETS, OnnxNode, Unsupported, axis_of
 from .scope import ROWS, Lower, Results, RowsRule, Scope
-from .sizes import Number, count_of, element_count, fewer, once, shape_of
+from .sizes import Number, count_of, element_count, fewer, is_part, once, shape_of
 from .values import Value, constant, identity
 
 #: Numbers that slices are compared by, each with each.
@@ -288,8 +288,14 @@ def _places(g: Scope, index: Value) -> Value:
 
 @taken_by("GatherElements")
 def _elements(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
-    n.inputs = [n.input(0), _places(g, n.input(1))]
-    return None
+    x, index = n.input(0), _places(g, n.input(1))
+    n.inputs = [x, index]
+    if x.count is None or x.axis != axis_of(n.integer("axis"), x.rank):
+        return None
+    n.inputs = [all_rows(x), all_rows(_from_front(g, index, x.count))]
+    (y,) = lower()
+    assert isinstance(y, Value)
+    return [y if index.count is None else replace(y, count=index.count, axis=index.axis)]
 
 
 @taken_by("Gather", "GatherND")
@@ -435,12 +441,38 @@ def _summed(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     return None
 
 
+def _as_many(g: Scope, index: Value, updates: Value) -> tuple[Value, Value]:
+    """Places and updates with one room: of the ones there have to be as many as of the others."""
+    counted = [v for v in (index, updates) if v.count is not None]
+    if not counted:
+        return index, updates
+    number, other, axis = counted[0].count, counted[-1].count, counted[0].axis
+    assert number is not None
+    if other is not number and not is_part(g, other, number):
+        raise Unsupported("updates and their places with two numbers of rows")
+    if any(v.axis != axis for v in counted) or axis >= min(index.rank, updates.rank):
+        return index, updates
+    if other is number and index.shape[axis] == updates.shape[axis]:
+        return index, updates
+    room = min(index.shape[axis], updates.shape[axis])
+    number = fewer(g, number, room)
+    made = []
+    for v in (index, updates):
+        whole = all_rows(v)
+        if v.shape[axis] > room:
+            cut = [constant(np.array([at])) for at in (0, room, axis)]
+            whole = g.emitted("Slice", [whole, *cut])
+        made.append(whole if v.count is None else replace(whole, count=number, axis=axis))
+    return made[0], made[1]
+
+
 @taken_by("ScatterElements", "ScatterND", "Scatter")
 def _scatter(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     """Updates that do not count go to a row that is cut off behind."""
     x, index, updates = (n.input(i) for i in range(3))
     if not _counted(n):
         return None
+    index, updates = _as_many(g, index, updates)
     many = n.op == "ScatterND"
     axis = 0 if many else axis_of(n.integer("axis"), x.rank)
     moved = all_rows(index)
@@ -449,8 +481,6 @@ def _scatter(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
             raise Unsupported("places in rows of which the data decide how many count")
         moved = _columns_from_front(g, index, x) if many else _from_front(g, index, x.count)
     counted = [v for v in (index, updates) if v.count is not None]
-    if counted and any(v.count is not counted[0].count for v in counted):
-        raise Unsupported("updates and their places with two numbers of rows")
     room = x.shape[axis]
     whole = all_rows(x)
     if counted:

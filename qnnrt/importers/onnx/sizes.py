@@ -271,6 +271,13 @@ def fewer(g: Scope, count: Number, most: Number | int) -> Number:
     return once(g, ("fewer", count, most), lambda: g.emitted("Min", [count, other]))
 
 
+def is_part(g: Scope, number: Number | None, of: Number) -> bool:
+    """Whether a number is another one, as far as there is room for so many."""
+    return any(
+        made is number and key[0] == "fewer" and key[1] is of for key, made in g.counts.items()
+    )
+
+
 # ---- where they decide a shape -------------------------------------------------------------------
 
 
@@ -418,6 +425,19 @@ def _split(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
         step = constant(np.array([most])) if number is None else number
         start = g.emitted("Add", [start, step])
     return found
+
+
+@takes_sizes(range(3, 4), "Resize")
+def _resize(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
+    """To as many images, or channels of them, as there are."""
+    x, sizes = n.input(0), n.input(3)
+    axes = [axis_of(a, x.rank) for a in n.integers("axes") or range(x.rank)]
+    assert sizes.sizes is not None
+    for axis, number in zip(axes, sizes.sizes, strict=True):
+        if number is not None and (number is not x.count or axis != x.axis):
+            raise Unsupported("an image resized to a size that the data decide")
+    n.inputs = [*n.inputs[:3], plain(sizes)]
+    return lower()
 
 
 @takes_sizes(range(3), "Range")
