@@ -105,7 +105,7 @@ def load(
 
     An output with as many rows as the data decide (of NonZero, Compress, TopK with k computed) has
     room for the most there can be; the output behind the others that is called as it with
-    ``.count`` says how many of them count.
+    ``.count`` says how many of them count (two numbers where that is so along two axes).
 
     An output that is an input, too, or is listed a second time, is a tensor of its own with a
     number behind its name: ``x.2``.
@@ -216,8 +216,8 @@ def _model(
     for name, label in zip(part.outputs, labels, strict=True):
         outputs.append(_output(lowering, name, label, layout, taken))
         taken.add(outputs[-1])
-        if (count := lowering.env[name].count) is not None:
-            counts[f"{label}.count"] = count
+        if lowering.env[name].count is not None:
+            counts[f"{label}.count"] = _counts(lowering, lowering.env[name])
     counts |= {f"{name}.count": wanted for name, wanted in lowering.wanted.items()}
     lowering.env.update(counts)
     for name in counts:
@@ -259,6 +259,15 @@ def _may_round(graph: passes.Graph, levels: Mapping[Edge, int]) -> bool:
         if weights is not None and weights.data is not None and weights.quantization is not None:
             found.append(levels.get(weights))
     return bool(found) and all(level == 4 for level in found)
+
+
+def _counts(lowering: GraphLowering, value: Value) -> Value:
+    """How many rows count: one number for each axis along which the data decide it."""
+    from .common import concat
+    from .sizes import axes_of
+
+    numbers = [number for _, number in sorted(axes_of(value).items())]
+    return numbers[0] if len(numbers) == 1 else concat(lowering, numbers, 0)
 
 
 def _output(lowering: GraphLowering, name: str, label: str, layout: str, taken: set[Edge]) -> Edge:

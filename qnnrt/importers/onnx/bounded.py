@@ -23,6 +23,19 @@ Rule = Callable[[Scope, OnnxNode, "Rows", Value], int]
 RULES: dict[str, Rule] = {}
 
 
+#: Operators that treat the elements one by one.
+ELEMENTWISE = (
+    "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitwiseAnd",
+    "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Clip", "Cos", "Cosh",
+    "DequantizeLinear", "Div", "Dropout", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater",
+    "GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu",
+    "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow",
+    "PRelu", "QuantizeLinear", "RandomNormalLike", "RandomUniformLike", "Reciprocal", "Relu",
+    "Round", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Sqrt", "Sub", "Sum", "Tan", "Tanh",
+    "Where", "Xor",
+)  # fmt: skip
+
+
 class Rows:
     """The inputs of a node that have such rows: at which places, and the one number of them."""
 
@@ -66,16 +79,7 @@ def kept_apart(g: Scope, n: OnnxNode, lower: Callable[[], Results]) -> Results:
 # ---- what keeps them ---------------------------------------------------------------------------
 
 
-@follows(
-    "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitwiseAnd",
-    "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Clip", "Cos", "Cosh",
-    "DequantizeLinear", "Div", "Dropout", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater",
-    "GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu",
-    "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow",
-    "PRelu", "QuantizeLinear", "RandomNormalLike", "RandomUniformLike", "Reciprocal", "Relu",
-    "Round", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Sqrt", "Sub", "Sum", "Tan", "Tanh",
-    "Where", "Xor",
-)  # fmt: skip
+@follows(*ELEMENTWISE)
 def _elementwise(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     axis = {v.axis - v.rank for v in rows.inputs.values()}
     if len(axis) != 1:

@@ -59,6 +59,11 @@ def advice(names: Sequence[str], inputs: Sequence[Value | None]) -> str:
 def held(g: Scope, name: str, value: Value, most: int) -> tuple[Value, Value | None]:
     """A value that is no more than `most`, and the number that it would be; None where it is known
     when the file is loaded."""
+    if value.second is not None:
+        raise Unsupported(
+            f"{shortened(repr(name))} has rows along two axes of which the data decide how many "
+            "count: a capacity is for one; give it to a tensor before it"
+        )
     if value.count is not None:
         return _rows(g, value, most), value.count
     if value.is_const and value.sizes is None:

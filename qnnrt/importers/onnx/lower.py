@@ -388,10 +388,14 @@ class GraphLowering(Scope):
 
             sizes.of_counts(self, node)
         fixed, sized = True, False  # of fixed shapes alone, of sizes that the data decide
+        twice = False  # along two axes
         for v in node.inputs:
             if v is not None:
                 sized = sized or v.sizes is not None
-                fixed = fixed and v.count is None
+                if v.count is not None:
+                    fixed, twice = False, twice or v.second is not None
+        if spec is not None and twice and body is None:
+            return self._squares(node, spec, opsets)
         if spec is not None and sized:
             from . import sizes
 
@@ -436,6 +440,11 @@ class GraphLowering(Scope):
             return self._tensors(node, spec, opsets)
 
         plain = all(v is None or v.count is None for v in node.inputs)
+        if not plain and node.domain == "":
+            from . import squares
+
+            if (made := squares.joined(self, node, lower)) is not None:
+                return made
         rule = ROWS.get(node.op) if node.domain == "" else None
         if rule is None and not plain and node.domain == "":
             from .row_windows import TAKEN
@@ -453,6 +462,17 @@ class GraphLowering(Scope):
         if expanded is None:
             raise Unsupported("an input with as many rows as the data decide")
         return expanded
+
+    def _squares(
+        self, node: OnnxNode, spec: Spec, opsets: dict[str, int]
+    ) -> Sequence[Thing | None]:
+        """A node of tensors of which the data decide along two axes how many rows count."""
+        from . import squares
+
+        def lower() -> Sequence[Thing | None]:
+            return self._tensors(node, spec, opsets)
+
+        return squares.taken(self, node, lower, lambda: self._expand(node, spec, opsets))
 
     def _tensors(
         self, node: OnnxNode, spec: Spec, opsets: dict[str, int]

@@ -51,7 +51,7 @@ def _counted(n: OnnxNode) -> bool:
 
 def all_rows(v: Value) -> Value:
     """All rows, whether they count or not."""
-    return v if v.count is None else replace(v, count=None)
+    return v if v.count is None else replace(v, count=None, second=None)
 
 
 def _mask(g: Scope, count: Number, most: int) -> Value:
@@ -234,6 +234,8 @@ TARGETS["NonMaxSuppression"] = "NonMaxSuppression"
 
 def either_rows(g: Scope, condition: Value, a: Value, b: Value) -> Value | None:
     """One of two values with different numbers of rows; None if they differ in more than that."""
+    if any(v.second is not None for v in (a, b)):
+        return None
     differ = [i for i, (m, n) in enumerate(zip(a.shape, b.shape, strict=False)) if m != n]
     axes = {v.axis for v in (a, b) if v.count is not None} | set(differ)
     if a.rank != b.rank or a.dtype != b.dtype or len(axes) != 1:
@@ -256,7 +258,7 @@ def either_rows(g: Scope, condition: Value, a: Value, b: Value) -> Value | None:
 # ---- what chooses from rows --------------------------------------------------------------------
 
 
-def _from_front(g: Scope, index: Value, count: Number) -> Value:
+def from_front(g: Scope, index: Value, count: Number) -> Value:
     """Places among rows that count, of which those below 0 are counted from the last of them."""
     if index.is_const and index.sizes is None and (index.const >= 0).all():
         return index
@@ -272,10 +274,10 @@ def _columns_from_front(g: Scope, index: Value, x: Value) -> Value:
     assert x.count is not None
     depth = index.shape[-1]
     if depth == 1:
-        return _from_front(g, index, x.count)
+        return from_front(g, index, x.count)
     ones = constant(np.ones(depth, np.int64))
     columns = g.emitted_many("Split", [all_rows(index), ones], depth, axis=-1)
-    columns[x.axis] = _from_front(g, columns[x.axis], x.count)
+    columns[x.axis] = from_front(g, columns[x.axis], x.count)
     return g.emitted("Concat", columns, axis=-1)
 
 
@@ -292,7 +294,7 @@ def _elements(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     n.inputs = [x, index]
     if x.count is None or x.axis != axis_of(n.integer("axis"), x.rank):
         return None
-    n.inputs = [all_rows(x), all_rows(_from_front(g, index, x.count))]
+    n.inputs = [all_rows(x), all_rows(from_front(g, index, x.count))]
     (y,) = lower()
     assert isinstance(y, Value)
     return [y if index.count is None else replace(y, count=index.count, axis=index.axis)]
@@ -315,7 +317,7 @@ def _gather(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     if n.op == "GatherND":
         moved = _columns_from_front(g, index, x)
     else:
-        moved = _from_front(g, index, x.count)
+        moved = from_front(g, index, x.count)
     n.inputs = [all_rows(x), all_rows(moved)]
     (y,) = lower()
     assert isinstance(y, Value)
@@ -361,7 +363,7 @@ def _concat(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     return [g.emitted("Gather", [whole, index], axis=axis)]
 
 
-_NEUTRAL: dict[str, Callable[[np.dtype], object]] = {
+NEUTRAL: dict[str, Callable[[np.dtype], object]] = {
     "ReduceMax": lowest, "ArgMax": lowest, "ReduceLogSumExp": lowest, "Softmax": lowest,
     "LogSoftmax": lowest, "ReduceMin": _highest, "ArgMin": _highest,
     "ReduceProd": lambda dtype: 1, "ReduceSum": lambda dtype: 0, "ReduceMean": lambda dtype: 0,
@@ -370,7 +372,7 @@ _NEUTRAL: dict[str, Callable[[np.dtype], object]] = {
 }  # fmt: skip
 
 
-@taken_by(*_NEUTRAL)
+@taken_by(*NEUTRAL)
 def _reduced(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     x = n.input(0)
     if x.count is None:
@@ -387,18 +389,23 @@ def _reduced(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
             axes = range(x.rank)
     if x.axis not in {axis_of(a, x.rank) for a in axes or ()}:
         return None
-    n.inputs = [counting(g, x, _NEUTRAL[n.op](x.dtype)), *n.inputs[1:]]
+    n.inputs = [counting(g, x, NEUTRAL[n.op](x.dtype)), *n.inputs[1:]]
     found = lower()
     if n.op.endswith("Softmax"):
         return [replace(v, count=x.count, axis=x.axis) for v in found if isinstance(v, Value)]
     if n.op == "ReduceMean":
         (mean,) = found
         assert isinstance(mean, Value)
-        like = constant(np.zeros((), mean.dtype))
-        room = constant(np.array(x.shape[x.axis]))
-        share = [g.emitted("CastLike", [v, like]) for v in (room, g.b.reshape(x.count, ()))]
-        return [g.emitted("Mul", [mean, g.emitted("Div", share)])]
+        return [of_those(g, mean, x.count, x.shape[x.axis])]
     return found
+
+
+def of_those(g: Scope, mean: Value, count: Number, room: int) -> Value:
+    """A mean over all rows as that of those that count; 0 where none does."""
+    like = constant(np.zeros((), mean.dtype))
+    some = g.emitted("Max", [g.b.reshape(count, ()), constant(np.array(1))])
+    share = [g.emitted("CastLike", [v, like]) for v in (constant(np.array(room)), some)]
+    return g.emitted("Mul", [mean, g.emitted("Div", share)])
 
 
 @taken_by("CastLike")
@@ -479,7 +486,7 @@ def _scatter(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     if x.count is not None:
         if x.axis >= index.shape[-1] if many else x.axis != axis:
             raise Unsupported("places in rows of which the data decide how many count")
-        moved = _columns_from_front(g, index, x) if many else _from_front(g, index, x.count)
+        moved = _columns_from_front(g, index, x) if many else from_front(g, index, x.count)
     counted = [v for v in (index, updates) if v.count is not None]
     room = x.shape[axis]
     whole = all_rows(x)

@@ -36,6 +36,9 @@ _GROWING_BY_FIRST = {"Div", "Sub"}
 #: Which are the same for the most and the least if they are the same for all between them.
 _COMPARING = {"Greater", "GreaterOrEqual", "Less", "LessOrEqual"}
 
+#: Why what takes rows along one axis is refused for two.
+TWO_AXES = "rows along two axes, of both of which the data decide how many count"
+
 #: A number of the graph, int64[1].
 Number = Value
 
@@ -76,7 +79,7 @@ def itself(g: Scope, v: Value) -> Value:
 def shape_of(n: OnnxNode, picked: slice) -> Value:
     """What Shape gives of a tensor with as many rows as the data decide."""
     x = n.input(0)
-    numbers = [x.count if axis == x.axis else None for axis in range(x.rank)]
+    numbers = [axes_of(x).get(axis) for axis in range(x.rank)]
     return sized(np.array(x.shape, np.int64)[picked], numbers[picked])
 
 
@@ -308,32 +311,63 @@ def _one_of_shape(v: Value) -> tuple[int, Number]:
     return at
 
 
+#: The number of rows along each axis where the data decide it.
+Axes = dict[int, Number]
+
+
+def axes_of(v: Value) -> Axes:
+    if v.count is None:
+        return {}
+    return {v.axis: v.count} | dict([v.second] if v.second is not None else [])
+
+
+def along(v: Value, axes: Axes) -> Value:
+    """A value of which so many rows count along these axes."""
+    if len(axes) > 2:
+        raise Unsupported("rows along three axes, of all of which the data decide how many count")
+    (axis, count), second = next(iter(sorted(axes.items())), (0, None)), max(axes, default=0)
+    return replace(
+        v, axis=axis, count=count, second=(second, axes[second]) if len(axes) == 2 else None
+    )
+
+
 def plain(v: Value) -> Value:
     """The most that numbers can be, as a constant like any other."""
     return constant(v.const) if v.sizes is not None else v
 
 
+def _decided(v: Value, rank: int) -> Axes:
+    """The sizes of a shape that the data decide, by axes of a tensor of `rank`."""
+    assert v.sizes is not None
+    ahead = rank - len(v.sizes)
+    return {i + ahead: number for i, number in enumerate(v.sizes) if number is not None}
+
+
 @takes_sizes(range(1), "ConstantOfShape")
 def _constant(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     shape = n.input(0)
-    at = _one_of_shape(shape)
     n.inputs = [plain(shape)]
     (made,) = lower()
     assert isinstance(made, Value)
-    return [replace(made, axis=at[0], count=at[1])]
+    return [along(made, _decided(shape, made.rank))]
 
 
 @takes_sizes(range(1, 2), "Expand")
-def _expand(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
+def expanded_to(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
+    """Rows that there are already stay as many as they are: there have to be as many."""
     x, shape = n.input(0), n.input(1)
-    at = _one_of_shape(shape)
-    n.inputs = [replace(x, count=None), plain(shape)]
+    n.inputs = [replace(x, count=None, second=None), plain(shape)]
     (made,) = lower()
     assert isinstance(made, Value)
-    axis = at[0] + made.rank - len(shape.const)
-    if x.count is not None and x.axis + made.rank - x.rank != axis:
-        raise Unsupported("rows along two axes, of both of which the data decide how many count")
-    return [replace(made, axis=axis, count=at[1] if x.count is None else x.count)]
+    ahead = made.rank - x.rank
+    axes = _decided(shape, made.rank) if shape.sizes is not None else {}
+    for axis, number in axes_of(x).items():
+        at = axis + ahead - (made.rank - shape.const.size)
+        if axis + ahead not in axes and at >= 0 and shape.const.reshape(-1)[at] != 1:
+            raise Unsupported(f"rows of which the data decide how many count, made "
+                              f"{shape.const.reshape(-1)[at]}")  # fmt: skip
+        axes[axis + ahead] = number
+    return [along(made, axes)]
 
 
 @takes_sizes(range(1, 2), "Tile")
@@ -387,7 +421,7 @@ def _slice(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     if starts.const[at[0]] != 0 or steps[at[0]] != 1:
         return None
     if x.count is not None and x.axis != axis:
-        raise Unsupported("rows along two axes, of both of which the data decide how many count")
+        raise Unsupported(TWO_AXES)
     n.inputs = [x, starts, plain(ends), *n.inputs[3:]]
     (made,) = lower()
     assert isinstance(made, Value)
@@ -406,7 +440,7 @@ def _split(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     x, sizes = n.input(0), n.input(1)
     axis = axis_of(n.integer("axis"), x.rank)
     if x.count is not None and x.axis != axis:
-        raise Unsupported("rows along two axes, of both of which the data decide how many count")
+        raise Unsupported(TWO_AXES)
     assert sizes.sizes is not None
     if len(sizes.sizes) == 1:  # the whole
         return [x if x.count is not None else replace(x, count=sizes.sizes[0], axis=axis)]

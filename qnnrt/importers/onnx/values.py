@@ -55,6 +55,7 @@ class Value:
     Attributes:
         of: what a tensor is a reshape of, for operations that would rather have that.
         count: how many of the rows along `axis` count, where the data decide it: int64[1].
+        second: an axis behind that one, and its number, where the data decide along both.
         sizes: of a constant: it is the most that its elements can be; those that the data decide
             are these, int64[1], the others None.
         exact: of such a constant that is held to a capacity: what the graph computes, as data.
@@ -71,6 +72,7 @@ class Value:
     statics: dict[tuple[Perm, Shape], Edge] | None = None  # of a constant, made so far
     count: Value | None = None
     axis: int = 0
+    second: tuple[int, Value] | None = None
     sizes: tuple[Value | None, ...] | None = None
     exact: Value | None = None
     pooled: Shape | None = None
