@@ -214,3 +214,59 @@ def test_a_mask_has_no_capacity() -> None:
 def test_what_the_file_says_itself_needs_none() -> None:
     proto = proto_of([node("Add", ["x", "one"], ["y"])], {"one": np.float32(1)}, x=(3,))
     assert importer.load(proto, capacities={"one": 5}).outputs == ["y"]
+
+
+def body_of(nodes: list[onnx.NodeProto]) -> onnx.GraphProto:
+    """One that carries `parts`, a sequence, as torch exports ``repeat_interleave``."""
+    info = onnx.helper.make_tensor_value_info
+    parts = onnx.helper.make_value_info(
+        "parts", onnx.helper.make_sequence_type_proto(
+            onnx.helper.make_tensor_type_proto(TensorProto.FLOAT, None)
+        ),
+    )  # fmt: skip
+    more = onnx.helper.make_value_info("more", parts.type)
+    given = [info("turn", TensorProto.INT64, []), info("on", TensorProto.BOOL, []), parts]
+    return onnx.helper.make_graph(
+        [node("Identity", ["on"], ["on2"]), *nodes], "body", given,
+        [info("on2", TensorProto.BOOL, []), more],
+    )  # fmt: skip
+
+
+def test_a_tensor_of_a_body() -> None:
+    """The most that it is in any turn; its number is that of the turn with the largest."""
+    body = body_of([
+        node("Gather", ["times", "turn"], ["n"]),
+        node("Reshape", ["n", "last"], ["many"]),
+        node("Gather", ["x", "turn"], ["row"]),
+        node("Concat", ["many", "three"], ["size"], axis=0),
+        node("Unsqueeze", ["row", "first"], ["line"]),
+        node("Expand", ["line", "size"], ["lines"]),
+        node("SequenceInsert", ["parts", "lines"], ["more"]),
+    ])  # fmt: skip
+    nodes = [
+        node("SequenceEmpty", [], ["none"]),
+        node("Loop", ["five", "", "none"], ["all"], body=body),
+        node("ConcatFromSequence", ["all"], ["y"], axis=0),
+    ]
+    more = {"five": np.int64(5), "three": np.array([3]), "first": np.array([0])}
+    proto = proto_of(nodes, {**CONSTANTS, **more}, x=(5, 3), times=(5,))
+    with pytest.raises(UnsupportedOpError, match=r"capacities=\{'size': ...\}"):
+        importer.load(proto)
+    model = importer.load(proto, capacities={"n": 9})
+    assert model.outputs == ["y", "y.count", "n.count"]
+    with qnnrt.Session(model) as session:
+        for given in SOUNDS:
+            found = session.run(given)
+            wanted = np.repeat(given["x"], given["times"], 0)
+            assert found["y.count"] == len(wanted)
+            assert found["n.count"] == given["times"].max()
+            np.testing.assert_array_equal(found["y"][: len(wanted)], wanted)
+        given = {"x": SOUNDS[0]["x"], "times": np.array([1, 12, 0, 3, 1])}
+        found = session.run(given)
+        assert found["n.count"] == 12
+        assert found["y.count"] == 14
+
+
+def test_a_tensor_that_no_body_has() -> None:
+    with pytest.raises(ModelError, match="has no tensor 'm'"):
+        importer.load(repeated(), capacities={"m": 9})

@@ -91,6 +91,13 @@ def held(g: Scope, name: str, value: Value, most: int) -> tuple[Value, Value | N
     return replace(sized(np.full(value.shape, most, value.dtype), numbers), exact=value), value
 
 
+def larger(g: Scope, a: Value, b: Value) -> Value:
+    """Of what a tensor of a body would be in two turns."""
+    if a.shape != b.shape:
+        a, b = (g.emitted("ReduceMax", [v], keepdims=0) for v in (a, b))
+    return g.emitted("Max", [a, b])
+
+
 def _rows(g: Scope, value: Value, most: int) -> Value:
     assert value.count is not None
     if most >= value.shape[value.axis]:

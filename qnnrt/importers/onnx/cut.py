@@ -136,6 +136,9 @@ class Cutter:
         known = {v.name for v in self.graph.input} | self._constants
         known |= {name for node in self.found.nodes for name in node.output if name}
         unknown = [name for name in names if name not in known]
+        if unknown and option == "capacities":  # those of bodies, too
+            known |= _inside(self.found.nodes)
+            unknown = [name for name in unknown if name not in known]
         if unknown:
             each = ", ".join(repr(shortened(name)) + _nearest(name, known) for name in unknown)
             raise ModelError(f"{self.where} has no tensor {each}: {option}= names tensors of it")
@@ -249,3 +252,16 @@ def _nearest(name: str, known: Collection[str]) -> str:
     short = [k for k in known if len(k) <= _LONGEST_NAME]
     found = difflib.get_close_matches(name, sorted(short), 3)
     return f" (nearest: {', '.join(map(repr, found))})" if found else ""
+
+
+def _inside(nodes: Iterable[Written]) -> set[str]:
+    """The names of what the bodies of these nodes compute."""
+    found: set[str] = set()
+    graphs = [graph for node in nodes for graph in node.graphs]
+    while graphs:
+        for node in graphs.pop().node:
+            found.update(filter(None, node.output))
+            for attribute in node.attribute:
+                graphs += [attribute.g] if attribute.HasField("g") else []
+                graphs += attribute.graphs
+    return found

@@ -280,8 +280,7 @@ class GraphLowering(Scope):
                 self.other[out] = thing
 
     def _held_by(self, node: Written, inputs: Sequence[Value | None]) -> str:
-        """What a caller can do about a size that the data decide, of a tensor of the file itself:
-        one of a body is another one in each turn."""
+        """What a caller can do about a size that the data decide."""
         if node.domain or node.op_type not in _SIZED:
             return ""
         from . import capacities
@@ -298,8 +297,10 @@ class GraphLowering(Scope):
             self.env[name], wanted = capacities.held(self, name, self.env[name], most)
         except Unsupported as exc:
             raise ModelError(f"{self.where}: {exc}") from None
-        if wanted is not None:
-            self.wanted[name] = wanted
+        if wanted is None:
+            return
+        before = self.wanted.get(name)
+        self.wanted[name] = wanted if before is None else capacities.larger(self, before, wanted)
 
     def _known(self, node: OnnxNode) -> bool:
         if (node.domain == "" and node.op in TABLE) or node.op in constants.FOLDED_OPS:
