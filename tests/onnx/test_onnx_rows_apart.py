@@ -127,6 +127,15 @@ CASES: dict[str, tuple[list[onnx.NodeProto], int | None]] = {
         [node("Transpose", ["y"], ["t"], perm=[1, 0]), node("Exp", ["y"], ["e"]),
          node("MatMul", ["t", "e"], ["z"])], None,
     ),
+    "written into each": (
+        [node("TopK", ["y", "two"], ["v", "i"], axis=1), node("Neg", ["v"], ["m"]),
+         node("ScatterElements", ["y", "i", "m"], ["z"], axis=1)], 0,
+    ),
+    "written in front of each": (
+        [node("Unsqueeze", ["y", "rows"], ["u"]), node("Mul", ["u", "u"], ["m"]),
+         node("Shape", ["u"], ["s"]), node("Expand", ["first", "s"], ["i"]),
+         node("ScatterElements", ["m", "i", "u"], ["z"], axis=0)], 1,
+    ),
     "a mean of them, or of none": ([node("ReduceMean", ["y"], ["z"], axes=[0])], None),
     "letters over them": ([node("Einsum", ["y", "y"], ["z"], equation="nk,nm->km")], None),
 }  # fmt: skip

@@ -76,3 +76,36 @@ def test_slices_with_nan_are_not_taken_for_others() -> None:
     assert found["y.count"] == 3
     np.testing.assert_array_equal(found["y"][:3], x[[2, 1, 0]])
     assert found["inverse"].tolist() == [2, 1, 0, 1]
+
+
+@pytest.mark.parametrize("ordered", [0, 1])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+@pytest.mark.parametrize("shape", [(12,), (5, 3), (1,)])
+def test_what_is_there_once_among_rows_that_count(
+    shape: tuple[int, ...], dtype: type, ordered: int
+) -> None:
+    """The largest number there is may be among them."""
+    outputs = ["y", "first", "inverse", "n"]
+    nodes = [
+        node("Compress", ["x", "chosen"], ["rows"], axis=0),
+        node("Unique", ["rows"], outputs, sorted=ordered),
+    ]
+    kinds = {np.float32: TensorProto.FLOAT, np.int64: TensorProto.INT64}
+    shapes = {"x": shape, "chosen": shape[:1]}
+    types = {"x": kinds[dtype], "chosen": TensorProto.BOOL}
+    proto = make(nodes, shapes, outputs, types=types)
+    reference = onnxruntime.InferenceSession(proto.SerializeToString())
+    largest = np.inf if dtype is np.float32 else np.iinfo(np.int64).max
+    r = np.random.default_rng(2)
+    with qnnrt.Session(importer.load(proto), "cpu") as session:
+        for share in (0.0, 0.3, 0.7, 1.0):
+            x = r.integers(-2, 3, shape).astype(dtype)
+            x[r.random(shape) < 0.2] = largest
+            given = {"x": x, "chosen": r.random(shape[:1]) < share}
+            found = session.run(given)
+            if not given["chosen"].any():  # ONNX Runtime gives what is left in its memory
+                assert found["y.count"] == found["n.count"] == found["inverse.count"] == 0
+                continue
+            for name, ref in zip(outputs, reference.run(None, given), strict=True):
+                assert found[f"{name}.count"] == len(ref), name
+                np.testing.assert_array_equal(found[name][: len(ref)], ref, name)

@@ -448,6 +448,14 @@ def _summed(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     return None
 
 
+def _alike(values: Sequence[Value]) -> bool:
+    """Whether all have the same number of rows along the same axis."""
+    first = values[0]
+    return first.count is not None and all(
+        v.count is first.count and v.axis == first.axis for v in values
+    )
+
+
 def _as_many(g: Scope, index: Value, updates: Value) -> tuple[Value, Value]:
     """Places and updates with one room: of the ones there have to be as many as of the others."""
     counted = [v for v in (index, updates) if v.count is not None]
@@ -482,6 +490,9 @@ def _scatter(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     index, updates = _as_many(g, index, updates)
     many = n.op == "ScatterND"
     axis = 0 if many else axis_of(n.integer("axis"), x.rank)
+    if not many and x.axis != axis and _alike((x, index, updates)):  # in each row apart
+        n.inputs = [all_rows(v) for v in (x, _places(g, index), updates)]
+        return [replace(v, count=x.count, axis=x.axis) for v in lower() if isinstance(v, Value)]
     moved = all_rows(index)
     if x.count is not None:
         if x.axis >= index.shape[-1] if many else x.axis != axis:
@@ -525,7 +536,10 @@ def _unique(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     if given.is_const and given.count is None:
         return None
     if given.count is not None:
-        raise Unsupported("what is there once of as many rows as the data decide")
+        if "axis" in n.attrs and given.rank != 1:
+            raise Unsupported("slices that are there once, of as many as the data decide")
+        flat = g.emitted("Reshape", [given, constant(np.array([-1]))])
+        return _unique_of(g, n, all_rows(flat), flat.count)
     if "axis" in n.attrs and given.rank != 1:
         axis = axis_of(n.integer("axis"), given.rank)
         found = _unique_of(g, n, _ranks(g, given, axis))
@@ -560,10 +574,14 @@ def _ranks(g: Scope, x: Value, axis: int) -> Value:
     return g.emitted("Cast", [number], to=onnx.TensorProto.INT64)
 
 
-def _unique_of(g: Scope, n: OnnxNode, x: Value) -> list[Value]:
+def _unique_of(g: Scope, n: OnnxNode, x: Value, count: Number | None = None) -> list[Value]:
+    """`count`: how many elements there are, where the data decide it: the others come last."""
     size, first = x.shape[0], constant(np.array([0]))
     g.budget.array((size,), np.int64, "the places of elements")
-    if size == 1:
+    mask = None if count is None else _mask(g, count, size)
+    if mask is not None:
+        x = g.emitted("Where", [mask, x, constant(np.array(_highest(x.dtype), x.dtype))])
+    if size == 1 and mask is None:
         zero = constant(np.zeros(1, np.int64))
         return [x, zero, zero, constant(np.ones(1, np.int64))]
     every = constant(np.array([size]))
@@ -572,9 +590,13 @@ def _unique_of(g: Scope, n: OnnxNode, x: Value) -> list[Value]:
     before = g.emitted("Slice", [ordered, first, constant(np.array([size - 1])), first])
     differs = g.emitted("Not", [g.emitted("Equal", [behind, before])])
     new = g.emitted("Concat", [constant(np.array([True])), differs], axis=0)
+    new = new if mask is None else g.emitted("And", [new, mask])
     group = g.emitted("CumSum", [g.emitted("Cast", [new], to=7), constant(np.array(0))])
     group = g.emitted("Sub", [group, constant(np.array(1))])
     zeros, ones = (constant(np.full(size, v, np.int64)) for v in (0, 1))
+    if mask is not None:  # of no elements the group before the first one is none
+        ones = g.emitted("Cast", [mask], to=7)
+        group = g.emitted("Max", [group, constant(np.array(0))])
     numbers = g.emitted("ScatterElements", [zeros, group, ones], reduction="add")
     inverse = g.emitted("ScatterElements", [zeros, origin, group])
     places = g.emitted("Squeeze", [g.emitted("NonZero", [new]), first])
@@ -587,6 +609,8 @@ def _unique_of(g: Scope, n: OnnxNode, x: Value) -> list[Value]:
         values, numbers = (g.emitted("Gather", [v, order]) for v in (values, numbers))
         rank = g.emitted("ScatterElements", [zeros, all_rows(order), constant(np.arange(size))])
         inverse = g.emitted("Gather", [rank, inverse])
+    if count is not None:
+        inverse = replace(inverse, count=count, axis=0)
     return [values, indices, inverse, numbers]
 
 
