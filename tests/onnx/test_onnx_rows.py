@@ -283,6 +283,79 @@ def test_shapes_of_rows() -> None:
     assert model.tensors["part"].shape == (4, 6)
 
 
+@pytest.mark.parametrize("op", ["Less", "Greater", "Equal", "LessOrEqual"])
+@pytest.mark.parametrize("inputs", [("n", "four"), ("four", "n")])
+def test_a_size_less_than_nothing_is_compared_as_what_it_is(
+    op: str, inputs: tuple[str, str]
+) -> None:
+    """What there are more rows than four, or fewer."""
+    nodes = [
+        *CHOSEN,
+        node("Shape", ["y"], ["n"]),
+        node("Sub", inputs, ["more"]),
+        node(op, ["more", "minus"], ["is"]),
+        node("Mul", ["more", "n"], ["product"]),
+        node(op, ["product", "minus"], ["was"]),
+        node("Cast", ["is"], ["z"], to=TensorProto.INT64),
+        node("Cast", ["was"], ["w"], to=TensorProto.INT64),
+    ]
+    constants = {**FIRST, "four": np.array([4]), "minus": np.array([-1])}
+    check_whole(
+        nodes, [*several(6), {"x": np.float32([1, 1, 1, -1, -1, -1])}], ["z", "w"], constants
+    )
+
+
+@pytest.mark.parametrize("how", ["pad", "pad of some", "zeros"])
+def test_rows_are_filled_up_to_a_known_number(how: str) -> None:
+    """As key points and boxes are exported for a client that wants so many: nothing counts then."""
+    more = [
+        node("Shape", ["rows"], ["n"]),
+        node("Sub", ["seven", "n"], ["rest"]),
+        node("Concat", ["first", "rest"], ["pads"], axis=0),
+    ]
+    ends = {
+        "pad": [*more, node("Pad", ["rows", "pads", "minus"], ["z"])],
+        "pad of some": [*more, node("Pad", ["rows", "pads", "", "first"], ["z"])],
+        "zeros": [
+            *more, node("ConstantOfShape", ["rest"], ["zeros"]),
+            node("Concat", ["rows", "zeros"], ["z"], axis=0),
+        ],
+    }[how]  # fmt: skip
+    nodes = [*CHOSEN[:-1], node("Gather", ["x", "kept"], ["all"]),
+             node("Slice", ["all", "first", "seven"], ["rows"]), *ends]  # fmt: skip
+    constants = {**FIRST, "seven": np.array([7]), "minus": np.float32(-1)}
+    proto = make(nodes, {"x": (9,)}, ["z"], constants)
+    proto.opset_import[0].version = 18
+    reference = onnxruntime.InferenceSession(proto.SerializeToString())
+    with qnnrt.Session(importer.load(proto)) as session:
+        assert session.outputs["z"].shape == (7,)
+        for given in several(9):
+            assert np.array_equal(session.run(given)["z"], reference.run(None, given)[0])
+
+
+def test_a_pad_by_another_number_than_what_is_missing_counts() -> None:
+    nodes = [
+        *CHOSEN[:-1],
+        node("Gather", ["x", "kept"], ["rows"]),
+        node("Shape", ["rows"], ["n"]),
+        node("Concat", ["first", "n"], ["pads"], axis=0),
+        node("Pad", ["rows", "pads"], ["twice"]),
+        node("Pad", ["x", "pads"], ["more"]),
+    ]
+    check(nodes, several(9), {"twice": 0, "more": 0}, FIRST)
+
+
+def test_a_pad_in_front_by_a_number_that_the_data_decide_is_refused() -> None:
+    nodes = [
+        *CHOSEN,
+        node("Shape", ["y"], ["n"]),
+        node("Concat", ["n", "first"], ["pads"], axis=0),
+        node("Pad", ["x", "pads"], ["z"]),
+    ]
+    with pytest.raises(UnsupportedOpError, match="padding in front"):
+        importer.load(make(nodes, {"x": (6,)}, ["z"], FIRST))
+
+
 def test_rows_are_split_by_sizes_that_count_them() -> None:
     """As torch.export writes tensors of several images that go one behind the other."""
     nodes = [

@@ -19,7 +19,7 @@ from .einsum import equation
 from .infer_shape import shape_slice
 from .nodes import TARGETS, OnnxNode, Unsupported, axis_of
 from .scope import ROWS, Lower, Results, RowsRule, Scope
-from .sizes import Number, count_of, element_count, fewer, is_part, once, shape_of
+from .sizes import Number, count_of, element_count, fewer, filled_up, is_part, once, shape_of
 from .values import Value, constant, identity
 
 #: Numbers that slices are compared by, each with each.
@@ -342,6 +342,7 @@ def _concat(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     if any(v.count is not None and v.axis != axis for v in values):
         raise Unsupported("rows along two axes, of both of which the data decide how many count")
     values = [v for v in values if v.shape[axis]]
+    size = filled_up(g, values[0].count, values[1].count) if len(values) == 2 else None
     n.inputs = [all_rows(v) for v in values]
     whole = n.inputs[0] if len(values) == 1 else lower()[0]
     assert isinstance(whole, Value)
@@ -360,7 +361,14 @@ def _concat(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
         return g.emitted("Squeeze", [found, constant(np.array([0]))])
 
     index = once(g, ("joined", key, rooms), places)
-    return [g.emitted("Gather", [whole, index], axis=axis)]
+    joined = g.emitted("Gather", [whole, index], axis=axis)
+    return [joined if size is None else first_of(g, joined, axis, size)]
+
+
+def first_of(g: Scope, x: Value, axis: int, size: int) -> Value:
+    """The first rows of a tensor, so many as there are."""
+    cut = [constant(np.array([at])) for at in (0, size, axis)]
+    return g.emitted("Slice", [all_rows(x), *cut])
 
 
 NEUTRAL: dict[str, Callable[[np.dtype], object]] = {

@@ -21,6 +21,7 @@ from .fold import fold
 from .infer import infer
 from .nodes import OnnxNode, Unsupported, axis_of
 from .scope import Lower, Results, RowsRule, Scope
+from .tables import Table
 from .values import Value, constant, identity
 
 #: Operators that only move numbers: the inputs that they move.
@@ -44,6 +45,10 @@ Number = Value
 
 #: ONNX op type -> what it makes of such a size: the inputs that may be one, and the rule.
 SIZED: dict[str, tuple[range, RowsRule]] = {}
+
+
+#: Of the second input, in modules that know of rows.
+BESIDE_ROWS: Table[RowsRule] = Table({"padded": "Pad"})
 
 
 def takes_sizes(inputs: range, *op_types: str) -> Callable[[RowsRule], RowsRule]:
@@ -100,6 +105,10 @@ def computed(g: Scope, n: OnnxNode, opsets: dict[str, int], lower: Lower) -> Res
             made = SIZED[n.op][1](g, n, lower)
             if made is not None:
                 return made
+        if at == {1} and (rule := BESIDE_ROWS.get(n.op)) is not None:
+            made = rule(g, n, lower)
+            if made is not None:
+                return made
         if whole and all(v is None or v.is_const for v in n.inputs):
             made = _moved(g, n, at, opsets)
             if made is None:
@@ -152,6 +161,8 @@ def _grown(
 ) -> Results | None:
     """Arithmetic: the most is that of the most, and what is the same for the least is no number
     that the data decide."""
+    if n.op == "Sub" and at == {1} and (made := _rest(g, n)) is not None:
+        return [made]
     compares = n.op in _COMPARING or n.op == "Equal"
     grows = n.op in _GROWING or (n.op in _GROWING_BY_FIRST and at == {0})
     if not (compares or grows) or any(v is not None and v.dtype.kind not in "iu" for v in n.inputs):
@@ -160,13 +171,17 @@ def _grown(
     if n.op in ("Mul", "Div", "ReduceProd") and any((o < (n.op == "Div")).any() for o in others):
         return None
     most = _folded(g, n, n.inputs, opsets)[0]
-    least_of = [v if v is None or v.sizes is None else _least(v) for v in n.inputs]
+    least_of = [v if v is None or v.sizes is None else _least(g, v) for v in n.inputs]
+    if n.op in ("Mul", "ReduceProd") and any(
+        v is not None and (v.const < 0).any() for v in least_of
+    ):
+        return None
     least = _folded(g, n, least_of, opsets)[0]
     if n.op == "Equal":
         if len(at) != 1:
             return None
         (index,) = at
-        return _equal(n.input(index), n.input(1 - index))
+        return _equal(g, n.input(index), n.input(1 - index))
     if compares:
         return [constant(most)] if len(at) == 1 and (most == least).all() else None
     if (most == least).all():
@@ -183,23 +198,61 @@ def _grown(
             number = flat if most.size == 1 else g.emitted("Slice", [flat, *where])
             if number.dtype != np.int64:
                 number = g.emitted("Cast", [number], to=7)
+            number = _may_be(g, number, int(least.reshape(-1)[i]))
         numbers.append(number)
     return [sized(np.maximum(most, 0), numbers)]
 
 
-def _least(v: Value) -> Value:
+def _rest(g: Scope, n: OnnxNode) -> Value | None:
+    """What a known number has more than one that the data decide, which may be less than nothing:
+    as many as that are put behind rows to make them so many."""
+    whole, size = n.input(0), n.input(1)
+    if size.sizes is None or len(size.sizes) != 1 or whole.const.size != 1:
+        return None
+    (number,) = size.sizes
+    assert number is not None
+    known = int(whole.const.reshape(-1)[0])
+    rest = once(
+        g, ("rest", known, number), lambda: g.emitted("Sub", [constant(np.array([known])), number])
+    )
+    shape = np.broadcast_shapes(whole.shape, size.shape)
+    _may_be(g, rest, known - int(size.const.reshape(-1)[0]))
+    return sized(np.full(shape, max(known, 0), size.dtype), [rest])
+
+
+def filled_up(g: Scope, count: Number | None, more: Number | None) -> int | None:
+    """How many rows so many and `more` are together, where that is known: of `_rest`."""
+    for key, made in g.counts.items():
+        if made is more and key[0] == "rest" and key[2] is count and isinstance(key[1], int):
+            return key[1]
+    return None
+
+
+def _least(g: Scope, v: Value) -> Value:
+    """The least that numbers can be: no rows, but for what was computed to be less."""
     assert v.sizes is not None
-    decided = np.array([s is not None for s in v.sizes]).reshape(v.shape)
-    return constant(np.where(decided, np.zeros_like(v.const), v.const))
+    flat = v.const.reshape(-1).copy()
+    for i, number in enumerate(v.sizes):
+        if number is not None:
+            known = g.counts.get(("least", number))
+            flat[i] = 0 if known is None else known.const[0]
+    return constant(flat.reshape(v.shape))
 
 
-def _equal(size: Value, other: Value) -> Results | None:
+def _may_be(g: Scope, number: Number, least: int) -> Number:
+    """A number that may be less than nothing."""
+    if least < 0:
+        once(g, ("least", number), lambda: constant(np.array([least])))
+    return number
+
+
+def _equal(g: Scope, size: Value, other: Value) -> Results | None:
     """Where no number can be the other."""
-    a, b = np.broadcast_arrays(size.const, other.const)
+    a, least, b = np.broadcast_arrays(size.const, _least(g, size).const, other.const)
     assert size.sizes is not None
     decided = np.array([s is not None for s in size.sizes]).reshape(size.shape)
     decided = np.broadcast_to(decided, a.shape)
-    if (decided & (b >= 0) & (b <= a)).any():
+    if (decided & (b >= least) & (b <= a)).any():
         return None
     return [constant(np.where(decided, False, a == b))]
 
