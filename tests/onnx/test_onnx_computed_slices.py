@@ -9,7 +9,6 @@ import pytest
 from onnx import TensorProto
 
 import qnnrt
-from qnnrt.errors import UnsupportedOpError
 from qnnrt.importers import onnx as importer
 from support.onnx.agreement import make, random
 from support.onnx.models import node
@@ -21,7 +20,8 @@ FAR = np.array([2**62])
 CONSTANTS = {
     "first": np.array([0]), "far": FAR, "one": np.array([1]), "two": np.array([2]),
     "three": np.array([3]), "last": np.array([-1]), "both": np.array([1, 0]),
-    "ones": np.array([1, 1]), "limit": np.float32(0.5), "nought": np.array([0]),
+    "ones": np.array([1, 1]), "back": np.array([-2]), "before": np.array([-(2**62)]),
+    "limit": np.float32(0.5), "nought": np.array([0]),
 }  # fmt: skip
 CHOSEN = [
     node("ReduceMax", ["x"], ["largest"], axes=[1], keepdims=0),
@@ -37,6 +37,9 @@ CASES = {
     "from the second on": ([node("Slice", ["x", "one", "b", "last"], ["y"])], 1),
     "up to the third": ([node("Slice", ["x", "a", "three", "one"], ["y"])], 1),
     "in steps": ([node("Slice", ["x", "a", "b", "one", "two"], ["y"])], 1),
+    "backwards": ([node("Slice", ["x", "b", "a", "one", "last"], ["y"])], 1),
+    "backwards in steps": ([node("Slice", ["x", "b", "a", "one", "back"], ["y"])], 1),
+    "backwards from": ([node("Slice", ["x", "b", "before", "one", "last"], ["y"])], 1),
     "without axes": ([node("Slice", ["x", "a", "b"], ["y"])], 0),
     "and of another axis": (
         [node("Concat", ["a", "one"], ["s"], axis=0), node("Concat", ["b", "three"], ["e"], axis=0),
@@ -70,12 +73,29 @@ def test_rows_between_places_that_are_computed(case: str) -> None:
             assert np.array_equal(y, wanted), (start, end)
 
 
-def test_a_slice_backwards_between_computed_places_is_refused() -> None:
-    nodes = [node("Slice", ["x", "b", "a", "nought", "last"], ["y"])]
-    types = {"a": TensorProto.INT64, "b": TensorProto.INT64}
-    proto = make(nodes, {"x": (6, 7), "a": (1,), "b": (1,)}, ["y"], CONSTANTS, types=types)
-    with pytest.raises(UnsupportedOpError, match="backwards between places"):
-        importer.load(proto)
+@pytest.mark.parametrize("kind", ["counted", "in the end"])
+def test_as_many_rows_of_a_table_from_a_computed_place_on(kind: str) -> None:
+    """As a decoder looks up its positions: ``x + table[k : k + len(x)]``."""
+    nodes = [
+        node("Add", ["k", "length"], ["end"]),
+        node("Unsqueeze", ["k", "nought"], ["starts"]),
+        node("Unsqueeze", ["end", "nought"], ["ends"]),
+        node("Slice", ["table", "starts", "ends", "nought"], ["rows"]),
+        node("Mul", ["rows", "limit"], ["half"]),
+        node("Add", ["x", "half"], ["y"]) if kind == "in the end" else node("Neg", ["half"], ["y"]),
+    ]
+    constants = CONSTANTS | {"length": np.array(4), "table": random(3, 20, 3)}
+    types = {"k": TensorProto.INT64}
+    proto = make(nodes, {"x": (4, 3), "k": ()}, ["y"], constants, types=types)
+    reference = onnxruntime.InferenceSession(proto.SerializeToString())
+    with qnnrt.Session(importer.load(proto)) as session:
+        assert session.outputs["y"].shape == (4, 3)
+        for k in (0, 5, 16, -10) if kind == "in the end" else (0, 5, 16, 18, 40, -2, -10):
+            given = {"x": random(1, 4, 3), "k": np.array(k)}
+            found = session.run({name: given[name] for name in session.inputs})
+            (wanted,) = reference.run(None, given)
+            y = found["y"] if kind == "in the end" else found["y"][: found["y.count"][0]]
+            assert np.array_equal(y, wanted), k
 
 
 @pytest.mark.parametrize("cut", [False, True])

@@ -31,6 +31,10 @@ CONSTANTS = {
     "vector": random(7, 8), "whole": np.array(3), "above": np.array([2, 1, 8]),
     "far": np.array([2**62]), "rows": np.array([0]), "back": np.array([-2]),
     "three": np.array([3]), "positive": np.abs(random(9, 8)) + 1,
+    "last one": np.array([-1]), "before": np.array([-(2**62)]), "behind": np.array([2**62, 1]),
+    "from two": np.array([2, 5]), "steps": np.array([-1, 2]), "four": np.array([4]),
+    "nothing": np.array([0, 0]), "fours": np.array([-1, 4, 8]), "twos": np.array([-1, 2, 8]),
+    "five": np.array([5]), "fives": np.array([-1, 5, 8]),
     "ends": np.array([[-1] * 8]), "both": np.array([0, 1]), "grid": np.array([1, 1, -1, 2]),
     "image": random(10, 1, 3, 5, 4), "pictures": np.array([-1, 1, 2, 4]),
     "grids": np.array([-1, 2, 2, 2]), "channels": np.array([1, -1, 2, 4]),
@@ -100,6 +104,41 @@ CASES: dict[str, tuple[list[onnx.NodeProto], int | None]] = {
     "from beyond": ([node("Slice", ["y", "far", "far", "rows"], ["z"])], 0),
     "but the last two": ([node("Slice", ["y", "rows", "back", "rows"], ["z"])], 0),
     "the second and the third": ([node("Slice", ["y", "ahead", "three", "rows"], ["z"])], 0),
+    "the last two": ([node("Slice", ["y", "back", "far", "rows"], ["z"])], 0),
+    "turned around": ([node("Slice", ["y", "last one", "before", "rows", "last one"], ["z"])], 0),
+    "each other from behind, but the first": (
+        [node("Slice", ["y", "far", "rows", "rows", "back"], ["z"])], 0,
+    ),
+    "backwards to the third, and columns": (
+        [node("Slice", ["y", "behind", "from two", "both", "steps"], ["z"])], 0,
+    ),
+    "backwards from the first": (
+        [node("Slice", ["y", "rows", "far", "rows", "back"], ["z"])], 0,
+    ),
+    "in circles": (
+        [node("Slice", ["y", "last one", "far", "rows"], ["end"]),
+         node("Slice", ["y", "rows", "last one", "rows"], ["front"]),
+         node("Concat", ["end", "front"], ["z"], axis=0)], 0,
+    ),
+    "in twos, fewer": (
+        [node("Slice", ["y", "rows", "three", "rows"], ["few"]),
+         node("Shape", ["few"], ["n"], end=1), node("Neg", ["n"], ["less"]),
+         node("Mod", ["less", "two"], ["more"]),
+         node("Concat", ["nothing", "more", "rows"], ["pads"], axis=0),
+         node("Pad", ["few", "pads"], ["p"]), node("Reshape", ["p", "twos"], ["z"])], 0,
+    ),
+    "in fives": (
+        [node("Shape", ["y"], ["n"], end=1), node("Neg", ["n"], ["less"]),
+         node("Mod", ["less", "five"], ["more"]),
+         node("Concat", ["nothing", "more", "rows"], ["pads"], axis=0),
+         node("Pad", ["y", "pads"], ["p"]), node("Reshape", ["p", "fives"], ["z"])], 0,
+    ),
+    "in fours": (
+        [node("Shape", ["y"], ["n"], end=1), node("Neg", ["n"], ["less"]),
+         node("Mod", ["less", "four"], ["more"]),
+         node("Concat", ["nothing", "more", "rows"], ["pads"], axis=0),
+         node("Pad", ["y", "pads"], ["p"]), node("Reshape", ["p", "fours"], ["z"])], 0,
+    ),
     "normalized": (
         [node("BatchNormalization", ["y", "vector", "vector", "vector", "positive"], ["z"])], 0,
     ),
@@ -232,8 +271,6 @@ REPEATED = {"more": np.array([2, 1]), "nine": np.array([9, 8])}
 @pytest.mark.parametrize("nodes", [
     [node("Tile", ["y", "more"], ["z"])],
     [node("Expand", ["y", "nine"], ["z"])],
-    [node("Slice", ["y", "back", "far", "rows"], ["z"])],
-    [node("Slice", ["y", "rows", "far", "rows", "back"], ["z"])],
     [node("Hardmax", ["y"], ["z"], axis=0)],
     [node("Trilu", ["y"], ["z"])],
     [node("Einsum", ["y", "table"], ["z"], equation="nk,nk->n")],

@@ -65,6 +65,8 @@ def follows(*op_types: str) -> Callable[[Rule], Rule]:
 
 def kept_apart(g: Scope, n: OnnxNode, lower: Callable[[], Results]) -> Results:
     """The results of a node of such inputs, with their rows."""
+    if n.op in ELEMENTWISE and _spans_meet(g, n):
+        return lower()
     rows = Rows(n)
     rule = RULES[n.op]
     found: list[Thing | None] = []
@@ -74,6 +76,26 @@ def kept_apart(g: Scope, n: OnnxNode, lower: Callable[[], Results]) -> Results:
             value = replace(value, count=rows.count, axis=axis)
         found.append(value)
     return found
+
+
+def _spans_meet(g: Scope, n: OnnxNode) -> bool:
+    """Whether all rows that the data decide are slices of a length that the file knows, unless
+    their tensor ends before, beside rows that are as many: there have to be so many then."""
+    made = list(n.inputs)
+    for i, v in enumerate(n.inputs):
+        if v is None or v.count is None:
+            continue
+        span, behind = g.counts.get(("span", v.count)), v.axis - v.rank
+        beside = {
+            w.shape[behind]
+            for w in n.inputs
+            if w is not None and w.count is None and w.rank >= -behind
+        } - {1}
+        if span is None or beside != {int(span.const[0])}:
+            return False
+        made[i] = replace(v, count=None)
+    n.inputs = made
+    return True
 
 
 # ---- what keeps them ---------------------------------------------------------------------------

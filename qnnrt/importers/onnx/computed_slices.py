@@ -9,9 +9,12 @@ from dataclasses import replace
 import numpy as np
 
 from .nodes import OnnxNode, Unsupported, axis_of
-from .scope import Scope
-from .sizes import itself
+from .rows import TAKEN, first_of, taken_by
+from .scope import Lower, Results, Scope
+from .sizes import TWO_AXES, itself, once
 from .values import Value, constant
+
+__all__ = ["TAKEN", "between", "sliced"]
 
 
 def sliced(g: Scope, n: OnnxNode) -> Value | None:
@@ -35,8 +38,32 @@ def sliced(g: Scope, n: OnnxNode) -> Value | None:
             x = g.emitted("Slice", [x, start, end, *rest])
     for axis, start, end, step in zip(axes, first, last, steps, strict=True):
         if not (start.is_const and end.is_const):
-            x = _between(g, x, axis, start, end, step)
+            x = between(g, x, axis, start, end, step)
     return x
+
+
+@taken_by("Slice")
+def _from_behind(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
+    """Known places among rows that count, from the last one on or backwards."""
+    x = n.input(0)
+    starts, ends = n.axes("starts", 1), n.axes("ends", 2)
+    axes, steps = n.axes("axes", 3), n.axes("steps", 4)
+    if x.count is None or starts is None or ends is None:
+        return None
+    axes = [axis_of(a, x.rank) for a in axes or range(len(starts))]
+    steps = steps or [1] * len(starts)
+    if x.axis not in axes:
+        return None
+    at = axes.index(x.axis)
+    if starts[at] >= 0 and steps[at] > 0:
+        return None
+    for i, (start, end, step) in enumerate(zip(starts, ends, steps, strict=True)):
+        if i != at:
+            x = g.emitted(
+                "Slice", [x, *(constant(np.array([v])) for v in (start, end, axes[i], step))]
+            )
+    first, last = (constant(np.array([v])) for v in (starts[at], ends[at]))
+    return [between(g, x, axes[at], first, last, steps[at])]
 
 
 def _numbers(g: Scope, v: Value) -> list[Value]:
@@ -59,34 +86,47 @@ def _numbers(g: Scope, v: Value) -> list[Value]:
     ]
 
 
-def _between(g: Scope, x: Value, axis: int, start: Value, end: Value, step: int) -> Value:
-    if x.count is not None and x.axis != axis:
-        raise Unsupported("rows along two axes, of both of which the data decide how many count")
-    if step < 1:
-        raise Unsupported("a slice backwards between places that the data decide")
+def between(g: Scope, x: Value, axis: int, start: Value, end: Value, step: int) -> Value:
+    """The rows from `start` to before `end`, int64[1], which may be beyond either end."""
+    if x.second is not None or (x.count is not None and x.axis != axis):
+        raise Unsupported(TWO_AXES)
     room = x.shape[axis]
-    if room == 0:
+    if room == 0 or step == 0:
         return replace(x, count=constant(np.array([0])), axis=axis)
     length = constant(np.array([room])) if x.count is None else x.count
-    zero = constant(np.array([0]))
+    zero, less = constant(np.array([0])), 1 if step < 0 else 0
+    first, last = (constant(np.array([v])) for v in (-less, 1))
 
-    def within(place: Value) -> Value:
+    def within(place: Value, least: Value) -> Value:
         back = g.emitted("Add", [place, length])
         place = g.emitted("Where", [g.emitted("Less", [place, zero]), back, place])
-        return g.emitted("Max", [g.emitted("Min", [place, length]), zero])
+        most = g.emitted("Sub", [length, last]) if less else length
+        return g.emitted("Max", [g.emitted("Min", [place, most]), least])
 
-    front = start.is_const and int(start.const[0]) == 0
-    count = within(end)
+    front = step > 0 and start.is_const and int(start.const[0]) == 0
+    span = None if start.is_const or end.is_const else g.numbering.apart(
+        g.b.edge(start), g.b.edge(end)
+    )  # fmt: skip
+    beyond = less and end.is_const and int(end.const[0]) < -room
+    end = first if beyond else within(end, first)  # before the first one, however many count
+    count = end
     if not front:
-        start = within(start)
-        count = g.emitted("Max", [g.emitted("Sub", [count, start]), zero])
-    if step > 1:
-        more = g.emitted("Add", [count, constant(np.array([step - 1]))])
-        count = g.emitted("Div", [more, constant(np.array([step]))])
+        start = within(start, zero)
+        ends = [start, end] if less else [end, start]
+        count = g.emitted("Max", [g.emitted("Sub", ends), zero])
+    if less and x.count is not None:  # there may be none
+        count = g.emitted("Min", [count, length])
+    if abs(step) > 1:
+        more = g.emitted("Add", [count, constant(np.array([abs(step) - 1]))])
+        count = g.emitted("Div", [more, constant(np.array([abs(step)]))])
     whole = replace(x, count=None)
     if not front or step > 1:
-        steps = constant(np.arange(math.ceil(room / step)) * step)
+        steps = constant(np.arange(math.ceil(room / abs(step))) * step)
         places = g.emitted("Add", [start, steps])
-        places = g.emitted("Min", [places, constant(np.array([room - 1]))])
+        ends = [constant(np.array([v])) for v in (room - 1, 0)]
+        places = g.emitted("Max", [g.emitted("Min", [places, ends[0]]), ends[1]])
         whole = g.emitted("Gather", [whole, places], axis=axis)
+    if span is not None and step == 1 and 0 < span <= room:
+        whole = first_of(g, whole, axis, span)
+        once(g, ("span", count), lambda: constant(np.array([span])))
     return replace(whole, count=count, axis=axis)

@@ -54,6 +54,21 @@ class Numbering:
             return None
         return [e for e in op.inputs if e is not None]
 
+    def apart(self, start: Edge, end: Edge) -> int | None:
+        """How much one number is more than another, if that is known: it is the sum of both."""
+        number = self.elements(start)
+        self.of(end)
+        op = self._producer.get(self._source(end, _MOVING | {"Cast"}))
+        if op is None or op.type != "ElementWiseAdd":
+            return None
+        for one, other in (op.inputs, op.inputs[::-1]):
+            if one is None or other is None or other.data is None or other.data.size != 1:
+                continue
+            near = self._source(one, _MOVING | {"Cast"})
+            if self._numbered(near) in (number, self._numbered(self._source(start, {"Cast"}))):
+                return int(other.data.reshape(-1)[0])
+        return None
+
     def counted(self, edge: Edge) -> Edge | None:
         """The booleans of which a tensor of one element counts those that are true."""
         self.of(edge)

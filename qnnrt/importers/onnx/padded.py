@@ -9,7 +9,7 @@ import numpy as np
 from .nodes import OnnxNode, Unsupported, axis_of
 from .rows import counting, first_of
 from .scope import Lower, Results, Scope
-from .sizes import BESIDE_ROWS, TWO_AXES, filled_up
+from .sizes import BESIDE_ROWS, TWO_AXES, filled_up, rounded_up
 from .values import constant
 
 
@@ -36,6 +36,8 @@ def _pad(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
         more = [constant(known), constant(value), constant(np.array(axes))]
         x = g.emitted("Pad", [x, *more])
     size = filled_up(g, x.count, number)
+    if (multiple := rounded_up(g, x.count, number)) is not None:
+        most = -x.shape[axis] % multiple
     count = constant(np.array([x.shape[axis]])) if x.count is None else x.count
     whole = x if x.count is None else counting(g, x, value)
     shape = (*x.shape[:axis], most, *x.shape[axis + 1 :])

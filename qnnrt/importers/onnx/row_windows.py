@@ -11,8 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from .computed_slices import TAKEN
 from .nodes import OnnxNode, Unsupported, axis_of
-from .rows import TAKEN, all_rows, counting, lowest, taken_by
+from .rows import all_rows, counting, lowest, taken_by
 from .scope import Lower, Results, Scope
 from .sizes import Number, from_there, once, parts, times
 from .values import Value, constant

@@ -163,6 +163,8 @@ def _grown(
     that the data decide."""
     if n.op == "Sub" and at == {1} and (made := _rest(g, n)) is not None:
         return [made]
+    if n.op in ("Mod", "Neg") and at == {0} and (made := _around(g, n)) is not None:
+        return [made]
     compares = n.op in _COMPARING or n.op == "Equal"
     grows = n.op in _GROWING or (n.op in _GROWING_BY_FIRST and at == {0})
     if not (compares or grows) or any(v is not None and v.dtype.kind not in "iu" for v in n.inputs):
@@ -220,11 +222,38 @@ def _rest(g: Scope, n: OnnxNode) -> Value | None:
     return sized(np.full(shape, max(known, 0), size.dtype), [rest])
 
 
+def _around(g: Scope, n: OnnxNode) -> Value | None:
+    """A number below nothing, and what is left of one by a known number: `-n % 4`."""
+    size = n.input(0)
+    if size.sizes is None or len(size.sizes) != 1:
+        return None
+    (number,), most = size.sizes, int(size.const.reshape(-1)[0])
+    assert number is not None
+    if n.op == "Neg":
+        less = once(g, ("negative", number), lambda: g.emitted("Neg", [number]))
+        return sized(np.zeros(size.shape, size.dtype), [_may_be(g, less, -most)])
+    by = n.input(1).const
+    if by.size != 1 or int(by.reshape(-1)[0]) < 1 or n.integer("fmod"):
+        return None
+    known = constant(np.array([int(by.reshape(-1)[0])]))
+    left = once(g, ("left", int(known.const[0]), number), lambda: g.emitted("Mod", [number, known]))
+    shape = np.broadcast_shapes(size.shape, by.shape)
+    return sized(np.full(shape, known.const[0] - 1, size.dtype), [left])
+
+
 def filled_up(g: Scope, count: Number | None, more: Number | None) -> int | None:
     """How many rows so many and `more` are together, where that is known: of `_rest`."""
     for key, made in g.counts.items():
         if made is more and key[0] == "rest" and key[2] is count and isinstance(key[1], int):
             return key[1]
+    return None
+
+
+def rounded_up(g: Scope, count: Number | None, more: Number | None) -> int | None:
+    """Of what so many and `more` are a multiple, where that is known."""
+    for key, made in g.counts.items():
+        if made is more and key[0] == "left" and isinstance(key[1], int):
+            return key[1] if g.counts.get(("negative", count)) is key[2] else None
     return None
 
 
