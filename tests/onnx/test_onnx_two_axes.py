@@ -40,7 +40,7 @@ CONSTANTS: dict[str, Any] = {
     "three": np.array([3]), "far": np.array([2**62]), "row": random(5, 1, 8),
     "like s": np.array([1, 1, 1, -1]), "nought": np.float32(0), "slope": random(7, 1, 1),
     "unit": np.int64(1), "line": np.array([-1]), "heads": np.array([0, -1, 2, 4]),
-    "ends": np.array([-1]), "stack": np.array([2, 1, 1]),
+    "ends": np.array([-1]), "ones": np.array([1, 1]), "stack": np.array([2, 1, 1]),
 }  # fmt: skip
 
 SCORES = node("Softmax", ["s"], ["p"], axis=-1)
@@ -122,6 +122,17 @@ CASES: dict[str, tuple[list[onnx.NodeProto], tuple[int, ...]]] = {
     "from the second row on": ([node("Slice", ["s", "one", "far", "first"], ["y"])], (0, 1)),
     "the first three columns": ([node("Slice", ["s", "first", "three", "one"], ["y"])], (0, 1)),
     "but the last column": ([node("Slice", ["s", "first", "ends", "one"], ["y"])], (0, 1)),
+    "one below the other": (
+        [node("Neg", ["s"], ["t"]), node("Concat", ["s", "t"], ["y"], axis=0)], (0, 1),
+    ),
+    "a row and a column more": (  # as SuperGlue's scores have them for what has no counterpart
+        [node("Shape", ["s"], ["z"]), node("Split", ["z", "ones"], ["m", "n"]),
+         node("Concat", ["m", "one"], ["tall"], axis=0), node("Expand", ["slope", "tall"], ["c"]),
+         node("Concat", ["s", "c"], ["wider"], axis=1), node("Add", ["n", "one"], ["more"]),
+         node("Concat", ["one", "more"], ["wide"], axis=0),
+         node("Expand", ["slope", "wide"], ["r"]),
+         node("Concat", ["wider", "r"], ["y"], axis=0)], (0, 1),
+    ),
     "side by side": (
         [node("Unsqueeze", ["s", "two"], ["u"]), node("Neg", ["u"], ["v"]),
          node("Concat", ["u", "v"], ["y"], axis=2)], (0, 1),
@@ -200,7 +211,7 @@ def test_the_nearest_among_rows_that_count() -> None:
 
 MIXED = {
     "their elements in one row": [node("Reshape", ["s", "line"], ["y"])],
-    "one matrix below the other": [node("Concat", ["s", "s"], ["y"], axis=0)],
+    "a column of known rows beside": [node("Concat", ["s", "column"], ["y"], axis=1)],
     "repeated": [node("Tile", ["s", "pair"], ["y"])],
     "a product with known rows": [node("MatMul", ["s", "known"], ["y"])],
     "known rows beside": [node("Add", ["s", "column"], ["y"])],

@@ -15,7 +15,7 @@ from .computed_slices import TAKEN
 from .nodes import OnnxNode, Unsupported, axis_of
 from .rows import all_rows, counting, lowest, taken_by
 from .scope import Lower, Results, Scope
-from .sizes import Number, from_there, once, parts, times
+from .sizes import Number, from_there, more_rows, once, parts, times
 from .values import Value, constant
 
 __all__ = ["TAKEN"]
@@ -28,15 +28,6 @@ def _along(n: OnnxNode) -> Value | None:
     x = n.input(0)
     counted = [i for i, v in enumerate(n.inputs) if v is not None and v.count is not None]
     return x if counted == [0] and x.axis >= 2 else None
-
-
-def _more(g: Scope, count: Number, more: int) -> Number:
-    """A number and so many; no less than 0."""
-    if more == 0:
-        return count
-    if more < 0:
-        return from_there(g, count, -more)
-    return once(g, ("more", count, more), lambda: g.emitted("Add", [count, _whole(more)]))
 
 
 def _whole(number: int) -> Value:
@@ -95,7 +86,7 @@ def _transposed(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     assert x.count is not None
     count = times(g, x.count, window.stride)
     n.inputs = [counting(g, x, 0), *n.inputs[1:]]
-    return _kept(lower(), count if window.same else _more(g, count, more), x.axis)
+    return _kept(lower(), count if window.same else more_rows(g, count, more), x.axis)
 
 
 @taken_by("AveragePool", "LpPool", "MaxPool")
@@ -156,7 +147,7 @@ def _pad(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
         if fill is not None and not fill.is_const:
             raise Unsupported("computed padding of rows of which the data decide how many count")
         n.inputs = [counting(g, x, 0 if fill is None else fill.const.reshape(-1)[0]), *n.inputs[1:]]
-        return _kept(lower(), _more(g, count, before + behind), x.axis)
+        return _kept(lower(), more_rows(g, count, before + behind), x.axis)
     if sum(map(abs, pads)) != before + behind:
         raise Unsupported("rows of which the data decide how many count, continued along two axes")
     places = constant(np.arange(-before, x.shape[x.axis] + behind))
@@ -167,7 +158,7 @@ def _pad(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     elif mode == "wrap":
         places = g.emitted("Mod", [places, g.emitted("Max", [count, _whole(1)])])
     made = _gathered(g, x, places)
-    return [replace(made, count=_more(g, count, before + behind), axis=x.axis)]
+    return [replace(made, count=more_rows(g, count, before + behind), axis=x.axis)]
 
 
 def _last(g: Scope, count: Number) -> Value:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import onnx
@@ -19,7 +20,17 @@ from .einsum import equation
 from .infer_shape import shape_slice
 from .nodes import TARGETS, OnnxNode, Unsupported, axis_of
 from .scope import ROWS, Lower, Results, RowsRule, Scope
-from .sizes import Number, count_of, element_count, fewer, filled_up, is_part, once, shape_of
+from .sizes import (
+    Number,
+    count_of,
+    element_count,
+    fewer,
+    filled_up,
+    is_part,
+    more_rows,
+    once,
+    shape_of,
+)
 from .values import Value, constant, identity
 
 #: Numbers that slices are compared by, each with each.
@@ -362,6 +373,11 @@ def _concat(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
 
     index = once(g, ("joined", key, rooms), places)
     joined = g.emitted("Gather", [whole, index], axis=axis)
+    counted = [v for v in values if v.count is not None]
+    if len(counted) == 1:
+        (only,) = counted
+        known = sum(rooms) - only.shape[axis]
+        joined = replace(joined, count=more_rows(g, cast(Value, only.count), known))
     return [joined if size is None else first_of(g, joined, axis, size)]
 
 

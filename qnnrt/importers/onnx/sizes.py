@@ -163,6 +163,12 @@ def _grown(
     that the data decide."""
     if n.op == "Sub" and at == {1} and (made := _rest(g, n)) is not None:
         return [made]
+    if (
+        n.op == "Add"
+        and len(at) == 1
+        and (made := _and_more(g, n.input(0), n.input(1))) is not None
+    ):
+        return [made]
     if n.op in ("Mod", "Neg") and at == {0} and (made := _around(g, n)) is not None:
         return [made]
     compares = n.op in _COMPARING or n.op == "Equal"
@@ -220,6 +226,19 @@ def _rest(g: Scope, n: OnnxNode) -> Value | None:
     shape = np.broadcast_shapes(whole.shape, size.shape)
     _may_be(g, rest, known - int(size.const.reshape(-1)[0]))
     return sized(np.full(shape, max(known, 0), size.dtype), [rest])
+
+
+def _and_more(g: Scope, a: Value, b: Value) -> Value | None:
+    """A number and a known one, which is what Concat makes of so many rows and as many more."""
+    size, other = (a, b) if a.sizes is not None else (b, a)
+    if size.sizes is None or len(size.sizes) != 1 or other.const.size != 1:
+        return None
+    more, (number,) = int(other.const.reshape(-1)[0]), size.sizes
+    assert number is not None
+    if more < 0 or ("least", number) in g.counts:
+        return None
+    most = np.full(np.broadcast_shapes(a.shape, b.shape), size.const.max() + more, size.dtype)
+    return sized(most, [more_rows(g, number, more)])
 
 
 def _around(g: Scope, n: OnnxNode) -> Value | None:
@@ -361,6 +380,16 @@ def is_part(g: Scope, number: Number | None, of: Number) -> bool:
     return any(
         made is number and key[0] == "fewer" and key[1] is of for key, made in g.counts.items()
     )
+
+
+def more_rows(g: Scope, count: Number, more: int) -> Number:
+    """A number and so many; no less than 0."""
+    if more == 0:
+        return count
+    if more < 0:
+        return from_there(g, count, -more)
+    pair = [count, constant(np.array([more]))]
+    return once(g, ("more", count, more), lambda: g.emitted("Add", pair))
 
 
 # ---- where they decide a shape -------------------------------------------------------------------

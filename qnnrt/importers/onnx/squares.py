@@ -292,17 +292,18 @@ def _slice(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
 
 @_taken_by("Concat")
 def _concat(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
-    """Along another axis."""
+    """Of the other axis all have the same rows; those along `axis` go one behind the other."""
     values = [v for v in n.inputs if v is not None]
-    axes = axes_of(values[0])
-    same = all(
-        axes_of(v).keys() == axes.keys() and all(axes_of(v)[a] is c for a, c in axes.items())
-        for v in values
-    )
-    if not same or axis_of(n.integer("axis"), values[0].rank) in axes:
-        return None
-    n.inputs = [all_rows(v) for v in values]
-    return _kept(lower(), axes)
+    axis = axis_of(n.integer("axis"), values[0].rank)
+    beside = [{a: c for a, c in axes_of(v).items() if a != axis} for v in values]
+    if any(
+        one.keys() != beside[0].keys() or any(one[a] is not c for a, c in beside[0].items())
+        for one in beside
+    ):
+        raise Unsupported("rows of which the data decide how many count, joined with others")
+    parts = [along(v, {a: c for a, c in axes_of(v).items() if a == axis}) for v in values]
+    whole = g.emitted("Concat", parts, axis=axis)
+    return [along(whole, beside[0] | axes_of(whole))]
 
 
 @_taken_by("NonZero")
