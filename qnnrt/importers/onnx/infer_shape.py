@@ -119,7 +119,8 @@ def _split(n: OnnxNode) -> Found:
         sizes.append(size - sum(sizes))
     if sizes and len(sizes) == count and min(sizes) >= 0 and x.count is not None and axis == x.axis:
         raise Unsupported(
-            "rows of which the data decide how many count, split into known numbers of them"
+            "rows of which the data decide how many count, split into known numbers of them: a "
+            "trace of a loop over what one example chose"
         )
     if len(sizes) != count or sum(sizes) != size or min(sizes) < 0:
         raise ValueError(f"a split {sizes} of {size} elements into {count} outputs")
