@@ -5,7 +5,8 @@ Sanitized objects are large, so there they are one shared library.
     python tests/native/run.py [-l] [NAME...]     NAME: a part of a file's name
 
 The switches of setup.py (QNNRT_SANITIZE, QNNRT_DEBUG, QNNRT_WERROR, ...) hold here, too.
-QNNRT_TEST_WRAPPER is put before each program, e.g. "valgrind --error-exitcode=1".
+QNNRT_TEST_WRAPPER is put before each program, e.g. "valgrind --error-exitcode=1". Programs find
+oneDNN's library in the folder QNNRT_TEST_LIBS, if they want it: most run without.
 """
 
 import argparse
@@ -58,6 +59,7 @@ def main() -> int:
     parser.add_argument("-l", "--list", action="store_true", help="build and list, do not run")
     options = parser.parse_args()
     wrapper = shlex.split(os.environ.get("QNNRT_TEST_WRAPPER", ""))
+    environment = {"QNNRT_TEST_LIBS": os.path.join(sys.prefix, "lib"), **os.environ}
     failed = []
     programs = build(options.names)
     corpus.unpack()
@@ -66,7 +68,8 @@ def main() -> int:
             print(program)
             continue
         start = time.monotonic()
-        status = subprocess.run([*wrapper, str(program)], check=False, timeout=3600).returncode
+        command = [*wrapper, str(program)]
+        status = subprocess.run(command, check=False, timeout=3600, env=environment).returncode
         verdict = "ok" if status == 0 else f"FAILED (status {status})"
         print(f"{program.name}: {verdict}, {time.monotonic() - start:.1f} s", flush=True)
         failed += [program.name] if status else []

@@ -84,9 +84,7 @@ bool PackBytes(const_dnnl_memory_desc_t lying, const Shape& shape,
       before.dims != now.dims || before.offset != 0 || now.offset != 0) {
     return false;
   }
-  for (const BlockedLayout* layout : {&before, &now}) {
-    if (layout->type != dnnl_s8 && layout->type != dnnl_u8) return false;
-  }
+  if (before.type != now.type || (now.type != dnnl_s8 && now.type != dnnl_u8)) return false;
   uint64_t bytes = 1;
   for (int64_t size : now.padded) bytes *= static_cast<uint64_t>(size);
   const uint64_t all = TheApi().memory_desc_get_size(wanted);
