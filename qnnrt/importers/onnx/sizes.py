@@ -220,12 +220,13 @@ def _rest(g: Scope, n: OnnxNode) -> Value | None:
     (number,) = size.sizes
     assert number is not None
     known = int(whole.const.reshape(-1)[0])
+    least = int(_least(g, size).const.reshape(-1)[0])
     rest = once(
         g, ("rest", known, number), lambda: g.emitted("Sub", [constant(np.array([known])), number])
     )
     shape = np.broadcast_shapes(whole.shape, size.shape)
     _may_be(g, rest, known - int(size.const.reshape(-1)[0]))
-    return sized(np.full(shape, max(known, 0), size.dtype), [rest])
+    return sized(np.full(shape, max(known - least, 0), size.dtype), [rest])
 
 
 def _and_more(g: Scope, a: Value, b: Value) -> Value | None:
@@ -250,7 +251,8 @@ def _around(g: Scope, n: OnnxNode) -> Value | None:
     assert number is not None
     if n.op == "Neg":
         less = once(g, ("negative", number), lambda: g.emitted("Neg", [number]))
-        return sized(np.zeros(size.shape, size.dtype), [_may_be(g, less, -most)])
+        room = max(-int(_least(g, size).const.reshape(-1)[0]), 0)
+        return sized(np.full(size.shape, room, size.dtype), [_may_be(g, less, -most)])
     by = n.input(1).const
     if by.size != 1 or int(by.reshape(-1)[0]) < 1 or n.integer("fmod"):
         return None
@@ -524,7 +526,7 @@ def _slice(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     """The first so many along one axis."""
     x, starts, ends = n.input(0), n.input(1), n.input(2)
     at = _one(ends)
-    if at is None or not starts.is_const:
+    if at is None or not starts.is_const or ("least", at[1]) in g.counts:  # or from the last one on
         return None
     axes = n.axes("axes", 3) or list(range(len(ends.const)))
     steps = n.axes("steps", 4) or [1] * len(axes)
@@ -598,6 +600,7 @@ def _range(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     count, first = limit.sizes[0], int(start.const)
     assert count is not None
     if first != 0:
-        more = g.emitted("Sub", [count, constant(np.array([first]))])
-        count = g.emitted("Max", [more, constant(np.array([0]))])
+        count = g.emitted("Sub", [count, constant(np.array([first]))])
+    if first != 0 or ("least", limit.sizes[0]) in g.counts:
+        count = g.emitted("Max", [count, constant(np.array([0]))])
     return [replace(made, count=count, axis=0)]
