@@ -103,6 +103,15 @@ CASES: dict[str, Callable[[Sizes, str, str, str], str]] = {
 }
 
 
+def table(b: Sizes, rows: str, n: str, m: str) -> str:
+    one = numbers(b, b("Mod", n, b.const([2])))
+    sides = [b("Unsqueeze", one, b.const([axis])) for axis in (1, 0)]
+    return b("ReduceMean", b("Softmax", b("Mul", *sides)), b.const([0]), keepdims=0)
+
+
+CASES["a table of rows and columns with room for one"] = table
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_numbers_that_may_be_below_nothing(case: str) -> None:
     b = Sizes(0)

@@ -130,11 +130,26 @@ def _is_open(n: OnnxNode, axis: int) -> bool:
     return decided or int(shape.const[axis]) in (-1, 0)
 
 
+def kept_axes(n: OnnxNode, rank: int) -> dict[int, int]:
+    """Where a Squeeze or Unsqueeze puts the axes that stay, of a result of this rank. Sizes cannot
+    say it: an axis of rows may have room for one."""
+    given, before = n.axes("axes", 1), n.input(0).rank
+    if given is None or n.op not in ("Squeeze", "Unsqueeze"):
+        return {}
+    named = {axis_of(a, max(before, rank)) for a in given}
+    longer = [axis for axis in range(max(before, rank)) if axis not in named]
+    if n.op == "Squeeze":
+        return {axis: place for place, axis in enumerate(longer)}
+    return dict(enumerate(longer))
+
+
 @follows("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 def _reshape(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     """The rows stay what they are, or become several each, or several become one of them."""
     x = rows.only()
     assert rows.count is not None
+    if (place := kept_axes(n, y.rank).get(rows.axis)) is not None:
+        return place
     if x.shape[rows.axis] == 1:  # blocks() leaves it out
         ahead = math.prod(x.shape[: rows.axis])
         for i, size in enumerate(y.shape):

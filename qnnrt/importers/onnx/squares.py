@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from .bounded import ELEMENTWISE
+from .bounded import ELEMENTWISE, kept_axes
 from .einsum import equation
 from .infer_shape import shape_slice
 from .nodes import OnnxNode, Unsupported, axis_of
@@ -223,7 +223,7 @@ def _reshape(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     n.inputs = [all_rows(x), *(v if v is None else plain(v) for v in n.inputs[1:])]
     (y,) = lower()
     assert isinstance(y, Value)
-    places = {
+    places = kept_axes(n, y.rank) or {
         before[0]: after[0]
         for before, after in blocks(x.shape, y.shape) or ()
         if len(before) == len(after) == 1
