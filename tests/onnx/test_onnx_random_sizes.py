@@ -119,6 +119,38 @@ def test_numbers_that_may_be_below_nothing(case: str) -> None:
     assert agreed(b.made(CASES[case](b, rows, b("Shape", rows), b("Shape", others))))
 
 
+#: The shapes that rows of four are given one after the other, and the axis where rows are then.
+RESHAPED = {
+    "one by one": ([[-1, 1]], 0),
+    "in a row": ([[-1]], 0),
+    "beside ones": ([[1, 1, -1, 4]], 2),
+    "beside one, and in parts": ([[1, -1, 4], [0, -1, 2, 2]], 1),
+    "in a row and back": ([[1, -1], [-1, 1, 4]], 0),
+    "in a row, beside ones and back": ([[-1], [1, -1, 1, 4]], 1),
+}
+
+
+@pytest.mark.parametrize("room", [1, 3])
+@pytest.mark.parametrize("case", RESHAPED)
+def test_rows_are_followed_through_shapes(case: str, room: int) -> None:
+    """With room for one, too, which is a size like those that Reshape adds."""
+    shapes, axis = RESHAPED[case]
+    b = Sizes(0)
+    largest = b("ReduceMax", "x", b.const([1]), keepdims=0)
+    y = b("Compress", "x", b("Greater", largest, b.const(0.0)), axis=0)
+    for shape in shapes:
+        y = b("Reshape", y, b.const(shape))
+    proto = b.model({"x": (onnx.TensorProto.FLOAT, (room, 4))}, {"y": y}, 18)
+    reference = onnxruntime.InferenceSession(proto.SerializeToString())
+    x = np.arange(1, 4 * room + 1, dtype=np.float32).reshape(room, 4)
+    with qnnrt.Session(importer.load(proto)) as session:
+        for sign in (1, -1):  # all rows, none
+            (wanted,) = reference.run(None, {"x": x * sign})
+            found = session.run({"x": x * sign})
+            y_rows = found["y"].take(np.arange(found["y.count"][0]), axis)
+            np.testing.assert_array_equal(y_rows, wanted)
+
+
 def any_number(b: Sizes, r: random.Random, given: list[str], depth: int = 0) -> str:
     op = r.choice(["Add", "Sub", "Sub", "Mul", "Div", "Mod", "Neg", "Max", "Min"])
     if depth > 2 or r.random() < 0.3:

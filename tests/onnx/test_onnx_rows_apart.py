@@ -152,6 +152,10 @@ CASES: dict[str, tuple[list[onnx.NodeProto], int | None]] = {
         [node("Unsqueeze", ["y", "ahead"], ["u"]), node("Mul", ["u", "u"], ["m"]),
          node("Trilu", ["m"], ["z"], upper=0)], 0,
     ),
+    "a triangle": ([node("Trilu", ["y"], ["z"])], 0),
+    "a triangle of columns": (
+        [node("Transpose", ["y"], ["t"]), node("Trilu", ["t"], ["z"], upper=0)], 1,
+    ),
     "rows by a stack": ([node("MatMul", ["y", "stack"], ["z"])], 1),
     "columns": (
         [node("Transpose", ["y"], ["t"], perm=[1, 0]), node("MatMul", ["left", "t"], ["z"])], 2,
@@ -272,7 +276,6 @@ REPEATED = {"more": np.array([2, 1]), "nine": np.array([9, 8])}
     [node("Tile", ["y", "more"], ["z"])],
     [node("Expand", ["y", "nine"], ["z"])],
     [node("Hardmax", ["y"], ["z"], axis=0)],
-    [node("Trilu", ["y"], ["z"])],
     [node("Einsum", ["y", "table"], ["z"], equation="nk,nk->n")],
 ])  # fmt: skip
 def test_what_mixes_rows_is_refused(nodes: list[onnx.NodeProto]) -> None:

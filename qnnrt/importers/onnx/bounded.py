@@ -9,7 +9,7 @@ would mix them, and is refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from .einsum import equation
@@ -143,6 +143,36 @@ def kept_axes(n: OnnxNode, rank: int) -> dict[int, int]:
     return dict(enumerate(longer))
 
 
+def with_room(n: OnnxNode, axes: Mapping[int, Value]) -> tuple[Sequence[int], Sequence[int]] | None:
+    """The shapes that a Reshape or Flatten would have before and behind it, with as much more room
+    for rows as no other size is a multiple of: so where they went is seen. Room for one could be
+    anywhere. None: the file says the shape behind it in numbers that do not have the rows."""
+    more = [1_000_003, 998_244_353]  # primes
+    x = n.input(0)
+    before, of_number = list(x.shape), dict[int, list[int]]()
+    for axis, number in axes.items():
+        before[axis] *= more[sum(map(len, of_number.values()))]
+        of_number.setdefault(id(number), []).append(before[axis])
+    if n.op == "Flatten":
+        axis = n.integer("axis", 1)
+        axis += x.rank if axis < 0 else 0
+        return before, [math.prod(before[:axis]), math.prod(before[axis:])]
+    if n.op != "Reshape":
+        return None
+    shape, after = n.input(1), list[int]()
+    numbers = [None] * shape.const.size if shape.sizes is None else shape.sizes
+    for i, size in enumerate(shape.const.reshape(-1).tolist()):
+        if (said := numbers[i]) is not None:
+            known = of_number.get(id(said))
+            after.append(known.pop(0) if known else size * more[0] ** (len(axes) == 1))
+        else:
+            after.append(before[i] if size == 0 and not n.integer("allowzero") else size)
+    if -1 in after:
+        others = -math.prod(after)
+        after[after.index(-1)] = math.prod(before) // others if others else 0
+    return (before, after) if math.prod(before) == math.prod(after) else None
+
+
 @follows("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 def _reshape(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     """The rows stay what they are, or become several each, or several become one of them."""
@@ -150,16 +180,18 @@ def _reshape(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     assert rows.count is not None
     if (place := kept_axes(n, y.rank).get(rows.axis)) is not None:
         return place
-    if x.shape[rows.axis] == 1:  # blocks() leaves it out
+    roomy = with_room(n, {rows.axis: rows.count})
+    shapes = (x.shape, y.shape) if roomy is None else roomy
+    if roomy is None and x.shape[rows.axis] == 1:  # blocks() leaves it out
         ahead = math.prod(x.shape[: rows.axis])
         for i, size in enumerate(y.shape):
             if size == 1 and math.prod(y.shape[:i]) == ahead:
                 return i
-    for before, after in blocks(x.shape, y.shape) or ():
+    for before, after in blocks(*shapes) or ():
         if before[0] == rows.axis:
             inside, outside = before[1:], after[1:]
-            each = math.prod(x.shape[d] for d in inside)
-            held = math.prod(y.shape[d] for d in outside)
+            each = math.prod(shapes[0][d] for d in inside)
+            held = math.prod(shapes[1][d] for d in outside)
             many = each % held == 0 or held % each == 0
             if each == held or (many and _is_open(n, after[0])):
                 common = math.gcd(each, held)
@@ -361,9 +393,15 @@ def _expand(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
     return rows.axis + y.rank - x.rank
 
 
-@follows("Tile", "Trilu")
-def _matrices(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
-    repeated = n.op == "Tile" and y.shape[rows.axis] != rows.only().shape[rows.axis]
-    if repeated or (n.op == "Trilu" and rows.axis >= rows.only().rank - 2):
+@follows("Tile")
+def _tile(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
+    if y.shape[rows.axis] != rows.only().shape[rows.axis]:
         raise Unsupported("rows of which the data decide how many count, among others")
+    return rows.axis
+
+
+@follows("Trilu")
+def _triangle(g: Scope, n: OnnxNode, rows: Rows, y: Value) -> int:
+    """By places from the front, where those are that count."""
+    rows.only()
     return rows.axis

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from .bounded import ELEMENTWISE, kept_axes
+from .bounded import ELEMENTWISE, kept_axes, with_room
 from .einsum import equation
 from .infer_shape import shape_slice
 from .nodes import OnnxNode, Unsupported, axis_of
@@ -220,15 +220,16 @@ def _transpose(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
 def _reshape(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     """Both axes stay what they are."""
     x = n.input(0)
+    axes = axes_of(x)
+    roomy = with_room(n, axes)
     n.inputs = [all_rows(x), *(v if v is None else plain(v) for v in n.inputs[1:])]
     (y,) = lower()
     assert isinstance(y, Value)
     places = kept_axes(n, y.rank) or {
         before[0]: after[0]
-        for before, after in blocks(x.shape, y.shape) or ()
+        for before, after in blocks(*(roomy or (x.shape, y.shape))) or ()
         if len(before) == len(after) == 1
     }
-    axes = axes_of(x)
     if not set(axes) <= set(places):
         raise Unsupported(f"a reshape of {list(x.shape)} to {list(y.shape)}, which mixes rows of "
                           "which the data decide how many count")  # fmt: skip
