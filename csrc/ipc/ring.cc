@@ -268,6 +268,10 @@ Status Endpoint::Next(uint64_t timeout, qnnrt_ring_slot_t* out) {
     } else {
       closed = c_->closed.load() != 0;
       ended = !closed && LookDue() && c_->had_producer.load() != 0 && !ProducerLives();
+      if (ended) {  // or has closed it between the two looks
+        closed = c_->closed.load() != 0;
+        ended = !closed;
+      }
     }
     if (Try(out)) return Status::Ok();  // what was published before it closed or ended
     if (closed) return Status(QNNRT_RING_CLOSED, "the producer has closed the ring");

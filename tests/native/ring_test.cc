@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <thread>
 #include <vector>
 
@@ -227,6 +228,32 @@ TEST(one_producer_and_thirty_two_consumers) {
     CHECK_EQ(qnnrt_ring_close(ring.Open(QNNRT_RING_PRODUCER)), 0u);  // free again
   }
   CHECK_EQ(Held(), before);
+}
+
+// While a consumer looks whether its producer lives, as it does when it first finds nothing.
+TEST(a_producer_that_closes_is_never_taken_for_dead) {
+  std::map<uint64_t, int> found;
+  for (int i = 0; i < 5000; ++i) {
+    Ring ring(2, 0);
+    const qnnrt_endpoint_t producer = ring.Open(QNNRT_RING_PRODUCER);
+    const qnnrt_endpoint_t consumer = ring.Open(QNNRT_RING_CONSUMER);
+    std::atomic<int> ready{0};
+    const auto together = [&ready] {
+      for (++ready; ready.load() < 2;) std::this_thread::yield();
+    };
+    std::thread thread([&] {
+      uint64_t value = 0;
+      together();
+      ++found[ring.Get(consumer, kPatience, &value)];
+    });
+    together();
+    for (volatile int pause = i % 500; pause > 0; pause = pause - 1) {
+    }
+    CHECK_EQ(qnnrt_ring_close(producer), 0u);
+    thread.join();
+    CHECK_EQ(qnnrt_ring_close(consumer), 0u);
+  }
+  CHECK_EQ(found[QNNRT_RING_CLOSED], 5000);
 }
 
 TEST(other_memory_is_no_ring) {
