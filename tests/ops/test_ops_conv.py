@@ -347,12 +347,14 @@ def test_threads_share_the_channels_of_a_large_window_over_few_lines(dtype: Any,
 
 @pytest.mark.parametrize("channels", [1, 3, 33])
 @pytest.mark.parametrize(("op", "window", "stride"), [
-    ("Conv2d", 1, 1), ("Conv2d", 3, 1), ("Conv2d", 2, 2), ("TransposeConv2d", 2, 2),
+    ("Conv2d", 1, 1), ("Conv2d", 3, 1), ("Conv2d", 5, 1), ("Conv2d", 5, 2), ("Conv2d", 2, 2),
+    ("Conv2d", 4, 4), ("TransposeConv2d", 2, 2),
 ])  # fmt: skip
 def test_infinity_stays_within_the_windows_that_see_it(
     op: str, window: int, stride: int, channels: int
 ) -> None:
-    """Sums of odd numbers of BFLOAT_16, which processors multiply in pairs, end within one."""
+    """Sums of odd numbers of BFLOAT_16, which processors multiply in pairs, end within one, and a
+    window's lines within a tile of them."""
     r = np.random.default_rng(channels)
     x, w = (
         r.standard_normal(shape).astype(ml_dtypes.bfloat16)

@@ -7,6 +7,7 @@
 #ifdef QNNRT_ONEDNN_HEADERS
 
 #include <algorithm>
+#include <atomic>
 
 namespace qnnrt::onednn {
 namespace {
@@ -51,6 +52,47 @@ bool IsSmallLine(const Node& node, const ConvGeometry& g) {
          g.taps() * g.cin * g.cout <= kSmallWeights &&
          (g.cout > kHalfVector || g.out[2] < kLongLine);
 }
+
+struct LargestMagnitude {  // of BFLOAT_16, whose order without the sign is that of integers
+  static QNNRT_INLINE int Run(const uint16_t* in, size_t count) {
+    int16_t largest = 0;
+    QNNRT_SIMD_REDUCE(reduction(max : largest))
+    for (size_t i = 0; i < count; ++i) {
+      largest = std::max(largest, static_cast<int16_t>(in[i] & 0x7fff));
+    }
+    return largest;
+  }
+};
+
+// kJoinsLines for an input that is finite, which takes a hundredth of its time to see: it takes 0.2
+// to 0.9 of the time of the next implementation, which other inputs have.
+class OfFiniteInput final : public Kernel {
+ public:
+  OfFiniteInput(const Node& node, KernelPtr fast, KernelPtr exact)
+      : elements_(node.inputs[0]->elements()), fast_(std::move(fast)), exact_(std::move(exact)) {}
+
+  Status Run(const ExecArgs& args) override {
+    constexpr size_t kGrain = 64 * 1024;
+    constexpr int kInfinity = 0x7f80;
+    std::atomic<bool> finite{true};
+    args.threads.For(elements_, kGrain, [&](size_t begin, size_t end) {
+      const int largest = magnitude_(static_cast<const uint16_t*>(args.in[0]) + begin, end - begin);
+      if (largest >= kInfinity) finite = false;
+    });
+    return (finite ? fast_ : exact_)->Run(args);
+  }
+  size_t ScratchBytes() const override {
+    return std::max(fast_->ScratchBytes(), exact_->ScratchBytes());
+  }
+  bool ReadsInput(size_t i) const override { return fast_->ReadsInput(i) || exact_->ReadsInput(i); }
+  const char* Name() const override { return fast_->Name(); }
+  size_t WeightBytes() const override { return fast_->WeightBytes() + exact_->WeightBytes(); }
+
+ private:
+  const decltype(PickIsa<LargestMagnitude>()) magnitude_ = PickIsa<LargestMagnitude>();
+  const size_t elements_;
+  const KernelPtr fast_, exact_;
+};
 
 Result<KernelPtr> MakePartOfConv(const Node& node, const KernelOptions& options);
 
@@ -97,7 +139,15 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   ProductLayouts l(*c, ChannelLast(in, types->in), ChannelLast(out, types->out), types->in);
   if (bias != nullptr) l.bias = MemoryDesc::Dense({c->cout}, types->bias);
   if (types->addend != dnnl_data_type_undef) l.addend = ChannelLast(out, types->addend);
-  return MakeProduct(node, options, threads, *c, l);
+  QNNRT_ASSIGN_OR_RETURN(KernelPtr kernel, MakeProduct(node, options, threads, *c, l));
+  const bool joins = kernel && types->in == dnnl_bf16 && c->taps() > 1 &&
+                     kernel->Name() == std::string("onednn:") + kJoinsLines;
+  if (!joins) return kernel;
+  ConvShape within = *c;
+  within.within_windows = true;
+  QNNRT_ASSIGN_OR_RETURN(KernelPtr exact, MakeProduct(node, options, threads, within, l));
+  if (!exact) return KernelPtr();
+  return KernelPtr(new OfFiniteInput(node, std::move(kernel), std::move(exact)));
 }
 
 Result<KernelPtr> MakePartOfConv(const Node& node, const KernelOptions& options) {

@@ -79,7 +79,8 @@ dnnl_status_t LeaveWrongOnes(const ConvShape& shape, dnnl_primitive_desc_t desc)
     // It multiplies what is behind the last channel, the next pixel's first, by a weight of 0:
     // beside infinity that is no number.
     const bool pairs = std::strstr(name, "brg") != nullptr && std::strstr(name, "bf16") != nullptr;
-    if (!(shape.off_tiles && tiles) && !(shape.half_pair && pairs)) return dnnl_success;
+    const bool lines = shape.within_windows && std::strcmp(name, kJoinsLines) == 0;
+    if (!(shape.off_tiles && tiles) && !(shape.half_pair && pairs) && !lines) return dnnl_success;
     if (api.primitive_desc_next_impl(desc) != dnnl_success) return dnnl_unimplemented;
   }
 }
@@ -132,7 +133,7 @@ std::optional<ConvShape> ReadConvShape(const Node& node, bool transposed) {
   c.cout = out.shape.back();
   c.groups = std::strncmp(node.type.c_str(), "DepthWise", 9) == 0 ? c.cin : node.Int("group");
   c.transposed = transposed;
-  c.off_tiles = false;
+  c.off_tiles = c.within_windows = false;
   c.strides = node.Ints("stride");
   c.gaps = transposed ? Dims(c.spatial, 1) : node.Ints("dilation");
   for (int64_t& d : c.gaps) d -= 1;

@@ -26,12 +26,17 @@ bool TakesWindows(const Tensor& image, const Tensor& windows, const Dims& window
 // them.
 bool WrongOnTiles(const Dims& window, const Dims& strides);
 
+// oneDNN's kernel for a few channels on tiles: a line of a window is one row of them, filled up
+// with the pixels behind it, by weights of 0. Beside infinity that is no number.
+constexpr char kJoinsLines[] = "jit:avx512_core_amx";
+
 struct ConvShape {
   size_t spatial;  // 1, 2 or 3
   int64_t groups, cin, cout;
   bool transposed;               // weights [k.., Cin, Cout/g] instead of [k.., Cin/g, Cout]
   bool off_tiles;                // by an implementation without AMX: WrongOnTiles()
   bool half_pair;                // in BFLOAT_16 of an odd number of channels
+  bool within_windows;           // by an implementation other than kJoinsLines
   Dims strides, gaps;            // gaps: dilation - 1
   Dims before, after;            // padding
   Dims weights, weight_strides;  // [g, Cout/g, Cin/g, k..], without g where there is one group
