@@ -18,9 +18,9 @@ namespace {
 constexpr size_t kHalf = kBrainColumns / 2;  // in a register
 constexpr size_t kPair = 2 * kBrainColumns;  // of two panels
 
-// Some panels, their weights fetched into the first cache. kHalves: by a row that is the sum of
-// two, one behind the other.
-template <size_t kPanels, bool kHalves = false>
+// Some panels. kFetches: their weights are fetched into the first cache. kHalves: by a row that is
+// the sum of two, one behind the other.
+template <size_t kPanels, bool kFetches, bool kHalves>
 QNNRT_BF16 void MultiplyRow(const uint16_t* a, size_t pairs, const uint32_t* b, float* c) {
   constexpr size_t kAhead = 4;    // pairs of rows
   constexpr size_t kBlock = 128;  // pairs with a sum of their own: fewer roundings of a large one
@@ -35,13 +35,15 @@ QNNRT_BF16 void MultiplyRow(const uint16_t* a, size_t pairs, const uint32_t* b, 
       const __m512bh both = (__m512bh)_mm512_set1_epi32(x);
       if constexpr (kHalves) std::memcpy(&x, a + 2 * (pairs + k), sizeof(x));
       const __m512bh both_low = (__m512bh)_mm512_set1_epi32(x);
-      // What comes behind the end of a panel is that of the next ones.
-      const size_t past = k + kAhead < pairs ? 0 : (kPanels - 1) * panel;
-      const char* next = reinterpret_cast<const char*>(b + past + kAhead * kBrainColumns);
+      if constexpr (kFetches) {
+        // What comes behind the end of a panel is that of the next ones.
+        const size_t past = k + kAhead < pairs ? 0 : (kPanels - 1) * panel;
+        const char* next = reinterpret_cast<const char*>(b + past + kAhead * kBrainColumns);
 #pragma GCC unroll 4
-      for (size_t p = 0; p < kPanels; ++p) {
-        _mm_prefetch(next + p * panel * sizeof(*b), _MM_HINT_T0);
-        _mm_prefetch(next + p * panel * sizeof(*b) + kLine, _MM_HINT_T0);
+        for (size_t p = 0; p < kPanels; ++p) {
+          _mm_prefetch(next + p * panel * sizeof(*b), _MM_HINT_T0);
+          _mm_prefetch(next + p * panel * sizeof(*b) + kLine, _MM_HINT_T0);
+        }
       }
 #pragma GCC unroll 4
       for (size_t p = 0; p < kPanels; ++p) {
@@ -189,9 +191,10 @@ void ForPanels(const BrainGemm& g, const Threads& threads, FunctionRef<void(size
 
 // For one panel to kRowPanels.
 using RowFn = void (*)(const uint16_t*, size_t, const uint32_t*, float*);
-constexpr RowFn kRow[] = {MultiplyRow<1>, MultiplyRow<2>, MultiplyRow<3>, MultiplyRow<4>};
-constexpr RowFn kRowOfHalves[] = {MultiplyRow<1, true>, MultiplyRow<2, true>, MultiplyRow<3, true>,
-                                  MultiplyRow<4, true>};
+template <bool kFetches, bool kHalves>
+constexpr RowFn kRowLoops[] = {MultiplyRow<1, kFetches, kHalves>, MultiplyRow<2, kFetches, kHalves>,
+                               MultiplyRow<3, kFetches, kHalves>,
+                               MultiplyRow<4, kFetches, kHalves>};
 constexpr RowFn kRowAsTiles[] = {MultiplyRowAsTiles<1>, MultiplyRowAsTiles<2>,
                                  MultiplyRowAsTiles<3>, MultiplyRowAsTiles<4>};
 
@@ -214,12 +217,12 @@ void RunRow(const BrainGemm& g, const uint16_t* a, const RowFn* row, const Threa
 
 void RunBrainRow(const BrainGemm& g, const uint16_t* a, const Threads& threads,
                  FunctionRef<void(const BrainBlock&)> store) {
-  RunRow(g, a, kRow, threads, store);
+  RunRow(g, a, FetchesStreams() ? kRowLoops<true, false> : kRowLoops<false, false>, threads, store);
 }
 
 void RunBrainHalves(const BrainGemm& g, const uint16_t* a, const Threads& threads,
                     FunctionRef<void(const BrainBlock&)> store) {
-  RunRow(g, a, kRowOfHalves, threads, store);
+  RunRow(g, a, FetchesStreams() ? kRowLoops<true, true> : kRowLoops<false, true>, threads, store);
 }
 
 void RunBrainTileRows(const BrainGemm& g, const uint16_t* a, size_t lda, const Threads& threads,

@@ -4,6 +4,7 @@
 #include "ops/brain_gemm.h"
 #include "ops/constant_reader.h"
 #include "ops/gemm.h"
+#include "ops/isa.h"
 #include "ops/matmul/matmul.h"
 #include "ops/stored_floats.h"
 #include "ops/weights.h"
@@ -24,9 +25,10 @@ bool OnTiles(const MatMulGeometry& g, uint64_t weight_bytes) {
   return weight_bytes <= (only ? kMost : KernelOptions::kOwnCache);
 }
 
-// Rows of BFLOAT_16 are multiplied by instructions for it where there are such: one row where its
-// weights are likely to be in a cache, which from memory takes as long or longer than in FLOAT_32.
-// Else one row is multiplied in FLOAT_32, more by panels of the weights that are widened for all.
+// Rows of BFLOAT_16 are multiplied by instructions for it where there are such. On Intel's one row
+// only where its weights are likely to be in a cache: from memory it takes as long or longer than
+// in FLOAT_32 (on Zen 5 0.75 to 0.85 of that). Else one row is multiplied in FLOAT_32, more by
+// panels of the weights that are widened for all.
 class NarrowMatMul final : public Kernel, public ConstantReader {
  public:
   NarrowMatMul(const Node& node, const MatMulGeometry& g, const KernelOptions& options)
@@ -96,7 +98,7 @@ class NarrowMatMul final : public Kernel, public ConstantReader {
 
  private:
   bool multiplies_brains() const {
-    return !half_ && HasBrainGemm() && (g_.m > 1 || (cached_ && a_.narrow()));
+    return !half_ && HasBrainGemm() && (g_.m > 1 || (a_.narrow() && (cached_ || !CpuIsIntel())));
   }
   size_t BrainScratch() const { return BrainGemmScratch(g_.m, g_.k, tile_rows_); }
   bool widens_bias() const { return has_bias_ && bias_.narrow(); }
