@@ -13,6 +13,7 @@ import qnnrt
 from qnnrt.importers import onnx as importer
 from support.onnx.agreement import agree, make, random
 from support.onnx.models import node
+from support.processor import FORCED, processor_has
 from support.reference import run as run_in_numpy
 
 #: ONNX Runtime keeps fds and maps of its own.
@@ -356,6 +357,21 @@ def test_a_resize_alone_reads_planes(mode: str, scales: tuple[float, float], alo
     nodes = [node("Resize", ["x", "", "scales"], ["y"], mode=mode)]
     found = steps(make(nodes, {"x": x.shape}, ["y"], {"scales": factors}), {"x": x})
     assert ("Transpose" not in found) == alone
+
+
+@pytest.mark.parametrize(
+    "attrs",
+    [
+        {"kernel_shape": [2, 2], "strides": [2, 2]},
+        {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1},
+        {"kernel_shape": [5, 4], "pads": [2, 1, 2, 2]},
+    ],
+)
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+def test_a_pool_alone_reads_planes(op: str, attrs: dict[str, object]) -> None:
+    x = random(1, 2, 17, 19, 41)
+    found = steps(make([node(op, ["x"], ["y"], **attrs)], {"x": x.shape}, ["y"]), {"x": x})
+    assert ("Transpose" in found) != (processor_has("avx512bw") and not FORCED)
 
 
 def test_a_norm_between_convolutions_stays_in_channels_last() -> None:

@@ -150,3 +150,40 @@ def test_the_greatest_of_a_window_is_exact_for_any_number_of_channels(
                     "PoolMax2d", [given], [expected.shape], params, kernels=kernels, threads=threads
                 )
                 np.testing.assert_array_equal(got.astype(np.float32), expected)
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("seed", range(40))
+def test_planes_are_pooled_as_each_of_many_channels_is(seed: int, kernels: str) -> None:
+    """Images of one channel, whose vectors are neighbours of a line, beside three equal ones."""
+    r = np.random.default_rng(seed)
+    spatial = 3 if seed % 4 == 0 else 2
+    kernel, stride = r.integers(1, 5, spatial), r.integers(1, 4, spatial)
+    kernel[-1], stride[-1] = r.integers(1, 20), r.integers(1, 3)
+    before, after = (r.integers(0, kernel // 2 + 1) for _ in range(2))
+    size = kernel + r.integers(0, 8, spatial)
+    size[-1] = kernel[-1] + r.integers(3, 80)
+    x = r.standard_normal((3, *size, 1), np.float32)
+    counted = (None, True, False)[seed % 3]
+    if counted is None:
+        x[r.random(x.shape) < 0.3] = np.nan  # what is no number is passed over
+    params = {
+        "filter_size": u32(*kernel), "stride": u32(*stride), "pad_amount": pairs(before, after),
+        "rounding_mode": seed & 1,
+    }  # fmt: skip
+    if counted is not None:
+        params["count_pad_for_edges"] = counted
+    op = f"Pool{'Max' if counted is None else 'Avg'}{spatial}d"
+    shape = reference.of(op, [np.zeros_like(x)], params).shape
+    wide = np.repeat(x, 3, -1)
+    (expected,) = run_op(op, [wide], [(*shape[:-1], 3)], params, kernels="portable")
+    results = [
+        run_op(op, [x], [shape], params, kernels=kernels, threads=threads)[0]
+        for threads in (1, 2, 3)
+    ]
+    if counted is None:
+        np.testing.assert_array_equal(results[0], expected[..., :1])
+    else:
+        close(results[0], expected[..., :1], 1e-5)
+    for other in results[1:]:
+        np.testing.assert_array_equal(other, results[0])

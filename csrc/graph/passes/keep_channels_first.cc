@@ -1,12 +1,13 @@
 // A node that lies alone between a transpose to channels last and one back takes longer to move
 // than to compute, where it computes the same in channels first: Batchnorm and InstanceNorm have
 // kernels for that, SpaceToDepth and DepthToSpace are one transpose of the blocks' dimensions, and
-// what is resized are as many images of one channel.
+// what is resized or pooled are as many images of one channel.
 #include "abi/qnn_op_names.h"
 #include "abi/qnn_op_values.h"
 #include "graph/passes/node_graph.h"
 #include "ops/norm/norm.h"
 #include "ops/op.h"
+#include "ops/pool/pool.h"
 
 namespace qnnrt {
 namespace {
@@ -45,6 +46,14 @@ bool ResizesPlanes(const Node& node, const FloatStorage& floats) {
   // Each number of an output is gathered: where they are more than those of the input, moving them
   // is cheaper, unless their channels fill no vector.
   return nearest || out.elements() <= in.elements() || in.shape.back() < 16;
+}
+
+bool PoolsPlanesOf(const Node& node, const FloatStorage& floats) {
+  const bool pool =
+      node.type.compare(0, 7, "PoolMax") == 0 || node.type.compare(0, 7, "PoolAvg") == 0;
+  if (!pool || !node.post_ops.empty() || !OfFloats(node, floats)) return false;
+  const Result<PoolGeometry> g = ReadPool(node);
+  return g.ok() && PoolsPlanes(g.value());
 }
 
 const char* NormOf(const Node& node, const FloatStorage& floats) {
@@ -120,9 +129,9 @@ class Rewrite {
     } else if ((node->type == QNN_OP_SPACE_TO_DEPTH || node->type == QNN_OP_DEPTH_TO_SPACE) &&
                node->post_ops.empty() && KeepsValues(*node) && !reshaped) {
       MoveBlocks(back_at, *node, in);
-    } else if (ResizesPlanes(*node, floats_) && !reshaped &&
+    } else if ((ResizesPlanes(*node, floats_) || PoolsPlanesOf(*node, floats_)) && !reshaped &&
                uint64_t{in->shape[0]} * in->shape[1] <= UINT32_MAX) {
-      ResizePlanes(back_at, *node, in);
+      TakePlanes(back_at, *node, in);
     } else {
       return;
     }
@@ -182,7 +191,7 @@ class Rewrite {
     back.inputs = {turned};
   }
 
-  void ResizePlanes(size_t back_at, const Node& node, const Tensor* in) {
+  void TakePlanes(size_t back_at, const Node& node, const Tensor* in) {
     Node& back = graph_->nodes[back_at];
     const auto planes = [&](const Tensor& like) {
       Tensor* made = graph_->NewTensor(like);

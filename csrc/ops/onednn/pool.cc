@@ -22,6 +22,7 @@ Result<KernelPtr> MakePool(const Node& node, const KernelOptions& options) {
 
   QNNRT_ASSIGN_OR_RETURN(const PoolGeometry geometry, ReadPool(node));
   if (IsImageMean(node, geometry) || TakesMaxPool(node)) return KernelPtr();
+  if (type == dnnl_f32 && geometry.channels == 1 && PoolsPlanes(geometry)) return KernelPtr();
 
   const size_t spatial = in.shape.size() - 2;
   const Dims filter = node.Ints("filter_size");

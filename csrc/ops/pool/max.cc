@@ -269,6 +269,9 @@ Result<KernelPtr> MakeMaxPool(const Node& node, const KernelOptions& options) {
   QNNRT_ASSIGN_OR_RETURN(const PoolGeometry g, ReadPool(node));
   const Qnn_DataType_t type = node.inputs[0]->dtype;
   const int threads = options.threads;
+  if (type == QNN_DATATYPE_FLOAT_32) {
+    if (KernelPtr planes = MakePlanePool(g, false, threads)) return planes;
+  }
   if (type == QNN_DATATYPE_BFLOAT_16) return KernelPtr(new MaxPool<Brain>(g, threads));
   if (type == QNN_DATATYPE_FLOAT_16) return MakeViaFloat(*FindOp(node.type), node, options);
   return VisitNumber(type, [&](auto t) {

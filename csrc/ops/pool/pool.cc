@@ -136,6 +136,7 @@ Result<KernelPtr> MakeAveragePool(const Node& node, const KernelOptions& options
   if (StoredFloats(*node.inputs[0]).narrow() || StoredFloats(*node.outputs[0]).narrow()) {
     return MakeViaFloat(*FindOp(node.type), node, options);
   }
+  if (KernelPtr planes = MakePlanePool(g, true, options.threads)) return planes;
   return KernelPtr(new AveragePool(g));
 }
 

@@ -60,5 +60,9 @@ Result<KernelPtr> MakeMaxPool(const Node& node, const KernelOptions& options);
 // An average of FLOAT_32 or BFLOAT_16 over one window that has the whole image in it.
 bool IsImageMean(const Node& node, const PoolGeometry& g);
 Result<KernelPtr> MakeImageMean(const Node& node, const PoolGeometry& g);
+// Whether images of one channel of FLOAT_32 are pooled line by line, so that others whose channels
+// come first are not transposed for it; null where not.
+bool PoolsPlanes(const PoolGeometry& g);
+KernelPtr MakePlanePool(const PoolGeometry& g, bool mean, int threads);
 
 }  // namespace qnnrt
