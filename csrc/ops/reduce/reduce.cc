@@ -158,12 +158,49 @@ struct Bands {
     for (size_t b = 0; b < bands; ++b, x += apart, out += columns) {
       size_t k = 0;
       for (; k + kSide <= columns; k += kSide) Some<kSide>(x + k, rows, stride, kSide, out + k);
+      if constexpr (kVectors) {
+        for (; k + 4 * kShort <= columns; k += 4 * kShort) Few<4>(x + k, rows, stride, out + k);
+        for (; k + kShort <= columns; k += kShort) Few<1>(x + k, rows, stride, out + k);
+      }
       if (k < columns) Some<0>(x + k, rows, stride, columns - k, out + k);
     }
   }
 
  private:
   static constexpr size_t kSide = 64;
+
+  // Registers of columns, which few of them would not get from the loop below.
+  static constexpr bool kVectors =
+      std::is_floating_point_v<A> || r == Reduction::kMax || r == Reduction::kMin;
+  static constexpr size_t kShort = 16 / sizeof(A);
+  typedef A Short __attribute__((vector_size(16)));
+  static QNNRT_INLINE Short StepOf(Short a, Short x) {
+    if constexpr (r == Reduction::kMax) return ((x > a) | (x != x)) ? x : a;
+    if constexpr (r == Reduction::kMin) return ((x < a) | (x != x)) ? x : a;
+    if constexpr (r == Reduction::kProd) return a * x;
+    if constexpr (r == Reduction::kSumSquare) return a + x * x;
+    return a + x;
+  }
+  template <size_t kCount>
+  static QNNRT_INLINE void Few(const A* x, size_t rows, size_t stride, A* out) {
+    A start[kCount * kShort];
+    for (A& element : start) element = Rule<r, A>::Start();
+    Short acc[kCount], next;
+    std::memcpy(acc, start, sizeof(acc));
+    for (size_t j = 0; j < rows; ++j, x += stride) {
+#pragma GCC unroll 4
+      for (size_t i = 0; i < kCount; ++i) {
+        std::memcpy(&next, x + i * kShort, sizeof(next));
+        acc[i] = StepOf(acc[i], next);
+      }
+    }
+#pragma GCC unroll 4
+    for (size_t i = 0; i < kCount; ++i) {
+      if constexpr (r == Reduction::kMean) acc[i] /= static_cast<A>(rows);
+      std::memcpy(out + i * kShort, &acc[i], sizeof(next));
+    }
+  }
+
   template <size_t fixed>
   static QNNRT_INLINE void Some(const A* x, size_t rows, size_t stride, size_t columns, A* out) {
     using R = Rule<r, A>;
