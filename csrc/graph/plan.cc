@@ -52,7 +52,7 @@ void JoinPagesOf(const std::vector<PackedWeight>& packed,
   std::vector<std::pair<const void*, size_t>> blocks;
   size_t total = 0;
   const auto add = [&](const AlignedBytes& bytes) {
-    if (bytes.size() < kMappedBlock || bytes.data() == nullptr) return;
+    if (bytes.data() == nullptr) return;
     blocks.emplace_back(bytes.data(), bytes.size());
     total += bytes.size();
   };

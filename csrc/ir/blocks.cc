@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <utility>
 
 #include "support/threads.h"
@@ -17,6 +18,7 @@ namespace qnnrt {
 namespace {
 
 constexpr size_t kAlignment = 64;
+using SortedBlocks = std::vector<std::pair<const void*, size_t>>::const_iterator;
 QNNRT_OWN_THREAD FreedBlocks* t_freed = nullptr;
 
 size_t WholePages(size_t size) {
@@ -87,6 +89,33 @@ void* MapFilled(size_t size) {
   return data;
 }
 
+uintptr_t Address(const void* data) { return reinterpret_cast<uintptr_t>(data); }
+
+// Those that small blocks, in order, have half of or more. The C library has other things there,
+// and what is between them is mostly in use, so that hardly more memory is taken.
+void AddHeapPages(SortedBlocks block, SortedBlocks end, std::vector<char*>* pages) {
+  uintptr_t page = 0, counted = 0;
+  size_t bytes = 0;  // of blocks in it
+  const auto close = [&] {
+    if (bytes >= kHugePage / 2) pages->push_back(reinterpret_cast<char*>(page));
+  };
+  for (; block != end; ++block) {
+    const uintptr_t behind = Address(block->first) + block->second;
+    for (uintptr_t at = std::max(Address(block->first), counted); at < behind;) {
+      const uintptr_t own = at / kHugePage * kHugePage;
+      if (own != page) {
+        close();
+        page = own;
+        bytes = 0;
+      }
+      const uintptr_t to = std::min(behind, own + kHugePage);
+      bytes += to - at;
+      at = counted = to;
+    }
+  }
+  close();
+}
+
 bool JoinRefused(char* huge_page) {
 #if defined(__linux__)
 #ifndef MADV_COLLAPSE
@@ -129,14 +158,16 @@ void FreeBlock(void* data, size_t size) {
 std::vector<char*> HugePagesFilled(std::vector<std::pair<const void*, size_t>> blocks) {
   std::vector<char*> pages;
   std::sort(blocks.begin(), blocks.end());
-  const auto address = [](const void* data) { return reinterpret_cast<uintptr_t>(data); };
-  for (size_t i = 0; i < blocks.size();) {
-    uintptr_t at = address(blocks[i].first), end = at;
-    for (; i < blocks.size() && address(blocks[i].first) <= end; ++i)
-      end = std::max(end, address(blocks[i].first) + WholePages(blocks[i].second));
+  const auto small = [](const auto& block) { return block.second < kMappedBlock; };
+  const auto first_small = std::stable_partition(blocks.begin(), blocks.end(), std::not_fn(small));
+  for (auto block = blocks.begin(); block != first_small;) {
+    uintptr_t at = Address(block->first), end = at;
+    for (; block != first_small && Address(block->first) <= end; ++block)
+      end = std::max(end, Address(block->first) + WholePages(block->second));
     at = (at + kHugePage - 1) / kHugePage * kHugePage;
     for (; at + kHugePage <= end; at += kHugePage) pages.push_back(reinterpret_cast<char*>(at));
   }
+  AddHeapPages(first_small, blocks.end(), &pages);
   return pages;
 }
 

@@ -19,7 +19,8 @@ constexpr size_t kHugePage = size_t{2} << 20;  // x86-64's, and aarch64's with p
 void* NewBlock(size_t size);
 void FreeBlock(void* data, size_t size);  // with the size that it was made with
 
-// Those that the blocks fill: of each block alone and of neighbours, in any order.
+// Those that the blocks fill: of each block alone and of neighbours, in any order. Of blocks that
+// come from the C library, which lie among other things of its: half or more.
 std::vector<char*> HugePagesFilled(std::vector<std::pair<const void*, size_t>> blocks);
 
 // Puts filled blocks of one graph into huge pages where the system does that at once (Linux 6.1),

@@ -98,6 +98,21 @@ TEST(NeighboursFillHugePages) {
   CHECK(HugePagesFilled({}).empty());
 }
 
+TEST(HugePagesOfSmallBlocksAreThoseThatTheyHaveHalfOf) {
+  constexpr uintptr_t kBase = uintptr_t{1} << 40;
+  constexpr size_t kSmall = kMappedBlock / 2, kHalf = kHugePage / 2 / kSmall;
+  const auto at = [](uintptr_t address) { return reinterpret_cast<char*>(address); };
+  std::vector<std::pair<const void*, size_t>> blocks;
+  for (size_t i = 0; i < kHalf; ++i)  // with as much of something else between them
+    blocks.emplace_back(at(kBase + (2 * i + 1) * kSmall), kSmall);
+  CHECK(HugePagesFilled(blocks) == std::vector<char*>{at(kBase)});
+  blocks.push_back(blocks[0]);  // counts once
+  blocks[3].second -= 64;
+  CHECK(HugePagesFilled(blocks).empty());
+  blocks.emplace_back(at(kBase - 64), 128);  // on both sides of a page's end
+  CHECK(HugePagesFilled(blocks) == std::vector<char*>{at(kBase)});
+}
+
 TEST(JoinedPagesKeepTheirBytes) {
   constexpr size_t kBlocks = 10;  // four huge pages at least
   char* const data = SmallPages(kBlocks * kSize);
