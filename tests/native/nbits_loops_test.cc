@@ -46,7 +46,7 @@ struct Kind {
   int bits;
   size_t block, k, m;
   bool zeros, is_signed;
-  bool packed_zeros = false;
+  bool packed_zeros = false, apart = false;
 };
 
 void Check(const Kind& t) {
@@ -99,6 +99,7 @@ void Check(const Kind& t) {
   p.bias = bias_at.get();
   p.c = c.get();
   p.ldc = kRows;
+  p.step = t.apart ? NBitsStep(kRows, row_bytes) : 0;
   constexpr size_t kTiles = (kRows + kNBitsTile - 1) / kNBitsTile;
   loops.dots(p, 0, kTiles / 2);
   loops.dots(p, kTiles / 2, kTiles);
@@ -143,11 +144,13 @@ void CheckAll() {
   for (int bits : {4, 8}) {
     for (size_t block : {16, 32, 64, 128, 384}) {
       for (size_t k : depths) {
-        Check({bits, block, k, 1, k % 2 == 0, k % 3 == 0});
-        Check({bits, block, k, 1, k % 2 != 0, k % 3 != 0});
+        for (bool apart : {false, true}) {
+          Check({bits, block, k, 1, k % 2 == 0, k % 3 == 0, false, apart});
+          Check({bits, block, k, 1, k % 2 != 0, k % 3 != 0, false, apart});
+          if (bits == 4) Check({bits, block, k, 1, true, k % 3 == 0, true, apart});
+        }
         Check({bits, block, k, 3, k % 2 == 0, k % 3 != 0});
         if (bits == 4) {
-          Check({bits, block, k, 1, true, k % 3 == 0, true});
           Check({bits, block, k, 3, true, k % 3 != 0, true});
         }
       }
@@ -157,7 +160,7 @@ void CheckAll() {
 
 // What a piece of the tiles writes are the rows that Runs names, and no two of one row's are a
 // multiple of 4 KiB apart, where another distance is possible.
-void CheckRuns(size_t n, size_t k) {
+void CheckRuns(size_t n, size_t k, bool apart) {
   const size_t blocks = k / 32;
   std::vector<uint8_t> codes(n * k, 129);
   const std::vector<float> scales(n * blocks, 1.0f), x(k, 1.0f);
@@ -171,6 +174,7 @@ void CheckRuns(size_t n, size_t k) {
   p.x = arranged;
   p.m = 1;
   p.ldc = n;
+  p.step = apart ? NBitsStep(n, k) : 0;
   std::vector<float> c(n), expected(n, 0.0f);
   p.c = c.data();
   const size_t tiles = (n + kNBitsTile - 1) / kNBitsTile;
@@ -195,10 +199,10 @@ void CheckRuns(size_t n, size_t k) {
 
 TEST(RowsReadTogetherAreNoMultipleOfAPageApart) {
   for (size_t n : {7, 8, 16, 19, 23, 32, 35, 64, 71, 192}) {
-    CheckRuns(n, 2048);
-    CheckRuns(n, 1024);
-    CheckRuns(n, 4096);
-    CheckRuns(n, 576);
+    for (size_t k : {2048, 1024, 4096, 576}) {
+      CheckRuns(n, k, false);
+      CheckRuns(n, k, true);
+    }
   }
 }
 

@@ -118,8 +118,9 @@ class MatMulNBits final : public Kernel, public ConstantReader {
       if (begin <= matrix.first) {
         add(0, matrix.n);
       } else {
-        loops_.Runs(NBitsProduct{w, matrix.n, nullptr, g_.m, 0, nullptr, nullptr, 0},
-                    begin - matrix.first, matrix.tiles(), add);
+        loops_.Runs(
+            NBitsProduct{w, matrix.n, nullptr, g_.m, 0, nullptr, nullptr, 0, StepOf(matrix)},
+            begin - matrix.first, matrix.tiles(), add);
       }
     }
   }
@@ -200,6 +201,11 @@ class MatMulNBits final : public Kernel, public ConstantReader {
     return w;
   }
 
+  size_t StepOf(const Matrix& matrix) const {
+    const size_t row_bytes = NBitsRowBytes(g_.k, static_cast<size_t>(g_.bits));
+    return CpuReadsInOrder() && row_bytes < kNBitsInOrder ? 0 : NBitsStep(matrix.n, row_bytes);
+  }
+
   static const float* BiasOf(const ExecArgs& args, const Matrix& matrix) {
     return matrix.bias != 0 ? static_cast<const float*>(args.in[matrix.bias]) : nullptr;
   }
@@ -234,8 +240,8 @@ class MatMulNBits final : public Kernel, public ConstantReader {
     const float* in = static_cast<const float*>(args.in[0]);
     float* out = OutOf(args, matrix);
     const size_t n = matrix.n;
-    const NBitsProduct product = {WeightsOf(args.in, matrix), n,   x, g_.m, row_bytes_,
-                                  BiasOf(args, matrix),       out, n};
+    const NBitsProduct product = {WeightsOf(args.in, matrix), n,   x, g_.m,          row_bytes_,
+                                  BiasOf(args, matrix),       out, n, StepOf(matrix)};
     const PostOps& post_ops = Behind(matrix);
     loops_.dots(product, begin, end);
     loops_.Runs(product, begin, end, [&](size_t first, size_t last) {

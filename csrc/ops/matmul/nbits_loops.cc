@@ -2,6 +2,9 @@
 
 #include "ops/isa.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #include <immintrin.h>
 #endif
@@ -19,6 +22,20 @@ namespace qnnrt {
 bool CpuHasVnni() {
 #if defined(__x86_64__)
   return std::getenv("QNNRT_ISA") == nullptr && __builtin_cpu_supports("avx512vnni");
+#else
+  return false;
+#endif
+}
+
+bool CpuReadsInOrder() {
+#if defined(__x86_64__)
+  static const bool reads = [] {  // by the family: not every compiler knows Zen 5 by its name
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    __builtin_cpu_init();
+    return __builtin_cpu_is("amd") != 0 && __get_cpuid(1, &a, &b, &c, &d) != 0 &&
+           (a >> 8 & 15) + (a >> 20 & 255) >= 0x1a;
+  }();
+  return reads;
 #else
   return false;
 #endif

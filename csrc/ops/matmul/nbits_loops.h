@@ -54,11 +54,17 @@ struct NBitsProduct {
   const float* bias;  // of each n, or null
   float* c;           // [m, ldc]
   size_t ldc;
+  size_t step;  // with one row of x: NBitsStep, or 0 where rows are read in order
 };
 
-// From one to the next of the kNBitsTile rows that loops for one row of x take together, which are
-// as far apart as they can be. Not a multiple of 4 KiB, in bytes of codes: each set of the L1 cache
-// would have to hold lines of all of them. Rows behind the last whole step are taken as neighbours.
+// Rows of fewer bytes of codes may be read in the order of addresses: a tile of them fits the L1
+// cache beside those that are fetched. From here on it is slower.
+constexpr size_t kNBitsInOrder = 2048;
+
+// From one to the next of the kNBitsTile rows that loops for one row of x may take together, which
+// are then as far apart as they can be. Not a multiple of 4 KiB, in bytes of codes: each set of the
+// L1 cache would have to hold lines of all of them. Rows behind the last whole step are taken as
+// neighbours.
 constexpr size_t NBitsStep(size_t n, size_t row_bytes) {
   const size_t step = n / kNBitsTile;
   return step > 1 && step * row_bytes % 4096 == 0 && row_bytes % 4096 != 0 ? step - 1 : step;
@@ -68,7 +74,7 @@ struct NBitsLoops {
   // A row of x is put into the order in which a vector of words has the codes, a chunk of words
   // after the other, each with what is needed of it beside its elements.
   size_t chunk, chunk_bytes;  // elements, and bytes that they take
-  bool one_row_apart;         // see Runs
+  bool one_row_apart;         // they heed NBitsProduct::step
   // False where x has something beyond kNBitsLargest.
   bool (*arrange)(const float* x, size_t k, size_t block, char* to);
   // Tiles [first, end) of the weights' rows, of which the last one may have fewer.
@@ -77,10 +83,10 @@ struct NBitsLoops {
   void (*unpack)(const NBitsWeights& weights, size_t row, size_t begin, size_t count, float* to);
 
   // use(first, end) for the rows of the weights that these tiles have: neighbours, or, for one row
-  // of x where `one_row_apart`, kNBitsTile runs of them that are equally far apart.
+  // of x where there is a step, kNBitsTile runs of them that are equally far apart.
   template <typename Use>
   void Runs(const NBitsProduct& p, size_t first, size_t end, const Use& use) const {
-    const size_t step = one_row_apart && p.m == 1 ? NBitsStep(p.n, p.weights.row_bytes) : 0;
+    const size_t step = one_row_apart && p.m == 1 ? p.step : 0;
     const size_t last = std::min(end, step), behind = std::max(first, step);
     for (size_t i = 0; first < last && i < kNBitsTile; ++i) use(i * step + first, i * step + last);
     if (behind < end) use(behind * kNBitsTile, std::min(p.n, end * kNBitsTile));
@@ -94,6 +100,10 @@ struct NBitsLoops {
 
 // Whether this machine has AVX512-VNNI, and it may be used.
 bool CpuHasVnni();
+
+// Whether one core reads fastest in the order of addresses (Zen 5 and what comes after it), not at
+// some places at a time.
+bool CpuReadsInOrder();
 
 // Of 4 or 8 bits, for this machine, and of x with 1 to 3 digits of 8 bits where loops make it
 // integers.
