@@ -63,8 +63,8 @@ Result<KernelPtr> MakeOneDnnKernel(const Node& node, const KernelOptions& option
     const bool fixed = HasFixed(node.inputs);
     if (!fixed && !IsFloat(node.inputs[0]->dtype)) return KernelPtr();
     if (fixed && entry.make_fixed == nullptr) return KernelPtr();
-    if (!fixed) return entry.make(node, options);  // which loads the library if it has a kernel
-    if (onednn::Load() == nullptr) return KernelPtr();
+    // These load the library if it has a kernel.
+    if (!fixed) return entry.make(node, options);
     QNNRT_ASSIGN_OR_RETURN(KernelPtr split, onednn::MakeSplit16(node, options));
     if (split) return split;
     return entry.make_fixed(node, options);

@@ -431,17 +431,11 @@ bool TakesByteChannels(const Node& node, const ConvShape& c, const SignedWeights
 Result<KernelPtr> MakeByteChannels(const Node& node, const KernelOptions& options,
                                    const ConvShape& c, const ChannelOrder& order,
                                    const SignedWeights& weights, int64_t zero) {
-  IntegerProblem integers;
-  QNNRT_RETURN_IF_ERROR(
-      FoldEncodings(node, options, order, weights, {c.cout}, c.groups == 1 ? 1 : 3, &integers));
-  const float *factors = nullptr, *addends = nullptr;
-  for (const Constant& constant : integers.constants) {
-    const float* const values = static_cast<const float*>(constant.bytes->data());
-    (constant.id == DNNL_ARG_BIAS ? addends : factors) = values;
-  }
+  QNNRT_ASSIGN_OR_RETURN(const FoldedSteps steps, FoldSteps(node, options, order, weights, true));
   auto kernel = std::make_unique<ByteChannels>(node, c);
   QNNRT_RETURN_IF_ERROR(kernel->Pack(*node.inputs[1], order, weights, options));
-  QNNRT_RETURN_IF_ERROR(kernel->Join(node, factors, addends));
+  QNNRT_RETURN_IF_ERROR(
+      kernel->Join(node, steps.factors.data(), static_cast<const float*>(steps.addends->data())));
   QNNRT_RETURN_IF_ERROR(kernel->MakeZeros(zero));
   return KernelPtr(std::move(kernel));
 }

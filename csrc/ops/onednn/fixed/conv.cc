@@ -2,6 +2,7 @@
 #include "ops/isa.h"
 #include "ops/onednn/conv_parts.h"
 #include "ops/onednn/fixed/byte_channels.h"
+#include "ops/onednn/fixed/byte_rows.h"
 #include "ops/onednn/fixed/encodings.h"
 #include "ops/onednn/shapes.h"
 #include "ops/onednn/staged.h"
@@ -95,7 +96,7 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   const Tensor& out = *node.outputs[0];
   if (!Suits(node)) return KernelPtr();
   std::optional<ConvShape> c = ReadConvShape(node, transposed);
-  if (!c || c->work < kLeastConvWork || !IsExact(node, *c)) return KernelPtr();
+  if (!c || c->work < kLeastConvWork) return KernelPtr();
   const ChannelOrder order = OrderOf(*c, weights);
   const std::optional<SignedWeights> as_signed = AsSigned(weights, order);
   const double products = static_cast<double>(weights.elements()) / static_cast<double>(c->cout);
@@ -109,6 +110,11 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
   if (TakesByteChannels(node, *c, *as_signed, zero)) {
     return MakeByteChannels(node, options, *c, order, *as_signed, zero);
   }
+  const std::optional<ByteLine> line = ByteLineOf(*c, node);
+  if (line && TakesByteLine(node, *line, *as_signed, zero)) {
+    return MakeByteRows(node, options, *line, order, *as_signed, zero);
+  }
+  if (Load() == nullptr || !IsExact(node, *c)) return KernelPtr();
   const int threads = ThreadsForIntegers(node, options, c->work);
   QNNRT_ASSIGN_OR_RETURN(KernelPtr parts, MakeParts(node, options, *c, threads, MakeFixedConv));
   if (parts) return parts;

@@ -198,9 +198,9 @@ Status KeepZero(int argument, int32_t offset, IntegerProblem* integers) {
   return Status::Ok();
 }
 
-Status FoldEncodings(const Node& node, const KernelOptions& options, const ChannelOrder& order,
-                     const SignedWeights& weights, const Dims& bias_dims, int scales_mask,
-                     IntegerProblem* integers) {
+Result<FoldedSteps> FoldSteps(const Node& node, const KernelOptions& options,
+                              const ChannelOrder& order, const SignedWeights& weights,
+                              bool fold_input) {
   const Tensor& stored = *node.inputs[1];
   const Quantization& in = node.inputs[0]->quantization;
   const Quantization& out = node.outputs[0]->quantization;
@@ -210,16 +210,7 @@ Status FoldEncodings(const Node& node, const KernelOptions& options, const Chann
     steps[c] = static_cast<double>(in.scales[0]) * static_cast<double>(weights.scales[c]) /
                static_cast<double>(out.scales[0]);
   }
-  const std::vector<float> factors(steps.begin(), steps.end());
-  QNNRT_ASSIGN_OR_RETURN(Constant factor,
-                         MakeConstant(DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, {order.channels},
-                                      dnnl_f32, factors.data(), channels * sizeof(float)));
-  integers->constants.push_back(std::move(factor));
-  integers->scales_mask = scales_mask;
-
-  const std::vector<int>& kept = integers->zero_points;
-  const bool fold_input =
-      in.offsets[0] != 0 && std::find(kept.begin(), kept.end(), DNNL_ARG_SRC) == kept.end();
+  fold_input = fold_input && in.offsets[0] != 0;
   const auto fill = [&](void* data) {
     const std::vector<double> bias = RealBias(node, channels);
     std::vector<double> sums(channels, 0);
@@ -231,16 +222,32 @@ Status FoldEncodings(const Node& node, const KernelOptions& options, const Chann
     }
     return Status::Ok();
   };
+  FoldedSteps folded{{steps.begin(), steps.end()}, nullptr};
   QNNRT_ASSIGN_OR_RETURN(
-      SharedBytes addends,
+      folded.addends,
       PackWeights(options, 2, channels * sizeof(float), "addends of integer sums as FLOAT_32", fill,
                   fold_input ? "with the input's zero point" : ""));
+  return folded;
+}
+
+Status FoldEncodings(const Node& node, const KernelOptions& options, const ChannelOrder& order,
+                     const SignedWeights& weights, const Dims& bias_dims, int scales_mask,
+                     IntegerProblem* integers) {
+  const std::vector<int>& kept = integers->zero_points;
+  const bool fold_input = std::find(kept.begin(), kept.end(), DNNL_ARG_SRC) == kept.end();
+  QNNRT_ASSIGN_OR_RETURN(FoldedSteps steps, FoldSteps(node, options, order, weights, fold_input));
+  QNNRT_ASSIGN_OR_RETURN(
+      Constant factor,
+      MakeConstant(DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, {order.channels}, dnnl_f32,
+                   steps.factors.data(), steps.factors.size() * sizeof(float)));
+  integers->constants.push_back(std::move(factor));
+  integers->scales_mask = scales_mask;
   integers->constants.push_back(
-      {DNNL_ARG_BIAS, MemoryDesc::Dense(bias_dims, dnnl_f32), std::move(addends)});
+      {DNNL_ARG_BIAS, MemoryDesc::Dense(bias_dims, dnnl_f32), std::move(steps.addends)});
 
   integers->as_stored = std::all_of(weights.shifts.begin(), weights.shifts.end(),
                                     [](int32_t shift) { return shift == 0; });
-  integers->weights = [&stored, order, shifts = weights.shifts](int8_t* to) {
+  integers->weights = [&stored = *node.inputs[1], order, shifts = weights.shifts](int8_t* to) {
     WriteShifted(stored, order, shifts, to);
     return Status::Ok();
   };

@@ -66,6 +66,16 @@ std::function<Status(int8_t*)> ShiftedBy(const Tensor& weights, int32_t shift);
 // Leaves the zero of an argument (DNNL_ARG_SRC, _WEIGHTS) to oneDNN.
 Status KeepZero(int argument, int32_t offset, IntegerProblem* integers);
 
+// For each output channel, in steps of the output: factor x sum + addend. The zero of the input is
+// folded into the addends, or not.
+struct FoldedSteps {
+  std::vector<float> factors;
+  SharedBytes addends;
+};
+Result<FoldedSteps> FoldSteps(const Node& node, const KernelOptions& options,
+                              const ChannelOrder& order, const SignedWeights& weights,
+                              bool fold_input);
+
 // Fills in factors, addends and how weights are written, for a product with static weights.
 // The zero of the input is folded into the addends unless it is kept.
 Status FoldEncodings(const Node& node, const KernelOptions& options, const ChannelOrder& order,

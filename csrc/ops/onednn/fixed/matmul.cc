@@ -1,5 +1,6 @@
 // MatMul and FullyConnected in 8 bits.
 #include "ops/onednn/conv_parts.h"
+#include "ops/onednn/fixed/byte_rows.h"
 #include "ops/onednn/fixed/encodings.h"
 #include "ops/onednn/shapes.h"
 #include "ops/onednn/staged.h"
@@ -58,18 +59,23 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
   const Tensor& out = *node.outputs[0];
   const dnnl_data_type_t type = WholeEncoding8(in), out_type = WholeEncoding8(out);
   if (!shape || type == dnnl_data_type_undef || out_type == dnnl_data_type_undef ||
-      (bias != nullptr && !bias->is_static()) || !HasIntegerProducts() ||
-      shape->src.back() > kMostProducts || (!is_pixels && shape->work() < kLeastWork) ||
+      (bias != nullptr && !bias->is_static()) || shape->src.back() > kMostProducts ||
+      (!is_pixels && shape->work() < kLeastWork) ||
       !StepsFitFloats(node, weights.quantization.scales, static_cast<double>(shape->src.back()))) {
     return KernelPtr();
   }
   const MatMulShape& o = *shape;
-  const int threads = ThreadsForIntegers(node, options, o.work());
   ChannelOrder order;
   order.channels = o.dst.back();
   order.axis = static_cast<int32_t>(weights.shape.size()) - (columns_outside ? 2 : 1);
   order.inner = columns_outside ? static_cast<uint64_t>(o.src.back()) : 1;
   const std::optional<SignedWeights> folded = FoldedWeights(node, o, order);
+  const std::optional<ByteLine> rows = ByteLineOf(o, columns_outside);
+  if (folded && rows && TakesByteLine(node, *rows, *folded, 0)) {
+    return MakeByteRows(node, options, *rows, order, *folded, 0);
+  }
+  if (Load() == nullptr || !HasIntegerProducts()) return KernelPtr();
+  const int threads = ThreadsForIntegers(node, options, o.work());
   const bool as_conv = folded && (is_pixels || IsFasterAsConv(node, o, false));
   if (o.src_strides.back() == 1 && !is_pixels) {
     QNNRT_ASSIGN_OR_RETURN(KernelPtr parts,

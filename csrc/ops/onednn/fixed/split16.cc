@@ -435,6 +435,7 @@ Result<KernelPtr> MakeSplit16(const Node& node, const KernelOptions& options) {
   // oneDNN's matrix products of bytes want rows; here they are transposed on the way.
   const bool columns = node.type == "MatMul" && node.Bool("transpose_in0");
   if (!IsWide(*node.inputs[0]) && !IsWide(*node.outputs[0]) && !columns) return KernelPtr();
+  if (Load() == nullptr) return KernelPtr();
   QNNRT_ASSIGN_OR_RETURN(const std::optional<Shape16> shape, ReadShape16(node));
   return shape ? Split16::Make(node, options, *shape) : KernelPtr();
 }

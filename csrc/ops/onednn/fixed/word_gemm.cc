@@ -144,17 +144,6 @@ struct Part {
   size_t ahead_step;
 };
 
-QNNRT_VNNI QNNRT_INLINE __m512i Broadcast(const uint8_t* four) {
-  int x;
-  std::memcpy(&x, four, sizeof(x));
-  return _mm512_set1_epi32(x);
-}
-
-// By hand: of so many sums the compiler would move some to memory and back in each step.
-QNNRT_VNNI QNNRT_INLINE void Add(__m512i* sum, __m512i bytes, __m512i weights) {
-  __asm__("vpdpbusd %2, %1, %0" : "+v"(*sum) : "v"(bytes), "v"(weights));
-}
-
 // kR rows times kV vectors of the panel. kApart: steps are where p.a.steps says.
 template <int kR, int kV, bool kApart>
 QNNRT_VNNI void Multiply(const Part& p) {
@@ -190,12 +179,12 @@ QNNRT_VNNI void Multiply(const Part& p) {
     for (size_t v = 0; v < kV; ++v) weights[v] = _mm512_loadu_si512(b + v * kVector * kDepth);
 #pragma GCC unroll 6
     for (size_t r = 0; r < kR; ++r) {
-      const __m512i highs = Broadcast(high[r / 3] + r % 3 * row);
+      const __m512i highs = BroadcastFour(high[r / 3] + r % 3 * row);
 #pragma GCC unroll 2
-      for (size_t v = 0; v < kV; ++v) Add(&sum[2 * r][v], highs, weights[v]);
-      const __m512i lows = Broadcast(low[r / 3] + r % 3 * row);
+      for (size_t v = 0; v < kV; ++v) AddFours(&sum[2 * r][v], highs, weights[v]);
+      const __m512i lows = BroadcastFour(low[r / 3] + r % 3 * row);
 #pragma GCC unroll 2
-      for (size_t v = 0; v < kV; ++v) Add(&sum[2 * r + 1][v], lows, weights[v]);
+      for (size_t v = 0; v < kV; ++v) AddFours(&sum[2 * r + 1][v], lows, weights[v]);
     }
     if (kApart) continue;
 #pragma GCC unroll 2

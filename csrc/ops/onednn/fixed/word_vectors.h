@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "ops/isa.h"
@@ -36,6 +37,18 @@ inline bool HasWordVectors() {
 // them is not initialized (its bug 105593).
 constexpr __mmask8 kAll8 = 0xff;
 constexpr __mmask16 kAll16 = 0xffff;
+
+QNNRT_VNNI QNNRT_INLINE __m512i BroadcastFour(const uint8_t* bytes) {
+  int x;
+  std::memcpy(&x, bytes, sizeof(x));
+  return _mm512_set1_epi32(x);
+}
+
+// Products in fours. By hand: of so many sums the compiler would move some to memory and back in
+// each step.
+QNNRT_VNNI QNNRT_INLINE void AddFours(__m512i* sum, __m512i bytes, __m512i weights) {
+  __asm__("vpdpbusd %2, %1, %0" : "+v"(*sum) : "v"(bytes), "v"(weights));
+}
 
 // Codes of 16 bits: (sum + fraction) x factor, rounded half to even, as JoinRun does. Without
 // kFractions there are none; kFar: results may lie beyond where rounding to 32 bits is safe.
