@@ -18,14 +18,16 @@
 namespace qnnrt::onednn {
 bool ByteLine::whole() const {
   const int64_t end = static_cast<int64_t>(out - 1) * stride - before + static_cast<int64_t>(taps);
-  return (distance == 1 || taps == 1) && before == 0 && end <= static_cast<int64_t>(in);
+  return (taps == 1 || (distance == 1 && groups == 1)) && before == 0 &&
+         end <= static_cast<int64_t>(in);
 }
 
 std::optional<ByteLine> ByteLineOf(const ConvShape& c, const Node& node) {
   const Tensor& in = *node.inputs[0];
   const Tensor& out = *node.outputs[0];
-  if (c.groups != 1 || c.transposed) return std::nullopt;
+  if (c.transposed) return std::nullopt;
   ByteLine line;
+  line.groups = static_cast<size_t>(c.groups);
   line.cin = static_cast<size_t>(c.cin);
   line.cout = static_cast<size_t>(c.cout);
   const Dims window(c.weights.end() - static_cast<ptrdiff_t>(c.spatial), c.weights.end());
@@ -91,12 +93,6 @@ struct RowTile {
   size_t step;     // from row to row
   size_t columns;  // of the panel
 };
-
-QNNRT_VNNI QNNRT_INLINE __m512i Flipped(const uint8_t* from, size_t count, uint32_t flip) {
-  uint32_t x = 0;
-  std::memcpy(&x, from, count);
-  return _mm512_set1_epi32(static_cast<int32_t>(x ^ flip));
-}
 
 // Codes of sums, not yet limited from below.
 template <int kR, int kV>
@@ -181,9 +177,12 @@ QNNRT_VNNI void MultiplyRows(const RowTile& t) {
       }
     }
     if (rest == 0) continue;
+    // Those before the last ones go out of the four.
+    const __m128i before = _mm_cvtsi32_si128(static_cast<int>(8 * (kFours - rest)));
 #pragma GCC unroll 12
     for (size_t r = 0; r < kR; ++r) {
-      const __m512i x = Flipped(from[r] + whole, rest, t.flip);
+      const __m512i four = BroadcastFour(from[r] + t.run - kFours);
+      const __m512i x = _mm512_xor_si512(_mm512_maskz_srl_epi32(kAll16, four, before), flip);
 #pragma GCC unroll 4
       for (size_t v = 0; v < kV; ++v) {
         AddFours(&sum[r][v], x, _mm512_loadu_si512(weights + v * kLine));
@@ -263,8 +262,10 @@ class ByteRows final : public Kernel {
   ByteRows(const Node& node, const ByteLine& line, FoldedSteps steps)
       : line_(line),
         steps_(std::move(steps)),
-        vectors_(CeilOf(line.cout, kSums)),
-        panels_(CeilOf(vectors_, kPanelVectors)),
+        columns_(line.cout / line.groups),
+        vectors_(CeilOf(columns_, kSums)),
+        panels_of_group_(CeilOf(vectors_, kPanelVectors)),
+        panels_(line.groups * panels_of_group_),
         runs_(line.runs()),
         run_(line.run()),
         quads_(CeilOf(run_, kFours)) {
@@ -279,17 +280,19 @@ class ByteRows final : public Kernel {
   }
 
   Status Pack(const Tensor& weights, const SignedWeights& as_signed, const KernelOptions& options) {
-    const size_t size = Offset(vectors_);
+    const size_t size = line_.groups * vectors_ * VectorBytes();
     const auto fill = [&](void* to) {
       const StoredBytes stored(weights, line_.columns_outside);
       std::memset(to, 0, size);
       for (size_t p = 0; p < panels_; ++p) {
-        PackPanel(stored, as_signed.shifts, p, static_cast<uint8_t*>(to) + Offset(Begin(p)));
+        PackPanel(stored, as_signed.shifts, PanelOf(p), static_cast<uint8_t*>(to));
       }
       return Status::Ok();
     };
+    const std::string groups =
+        line_.groups == 1 ? "" : " in " + std::to_string(line_.groups) + " groups";
     const std::string layout = std::to_string(line_.taps) + "x" + std::to_string(line_.cin) + "x" +
-                               std::to_string(line_.cout) +
+                               std::to_string(line_.cout) + groups +
                                " bytes for vectors, by 4 rows and 64 columns" +
                                (flip_ == 0 ? "" : ", signed");
     QNNRT_ASSIGN_OR_RETURN(packed_, PackWeights(options, 1, size, layout, fill));
@@ -307,7 +310,7 @@ class ByteRows final : public Kernel {
 
   Status Run(const ExecArgs& args) override {
     const size_t rows = line_.images * line_.out;
-    const double work = static_cast<double>((runs_ * run_)) * static_cast<double>(line_.cout);
+    const double work = static_cast<double>(runs_ * run_) * static_cast<double>(line_.cout);
     if (!SharesPanels(rows, static_cast<size_t>(args.threads.limit()))) {
       const size_t grain = kMostHeight + static_cast<size_t>(kWorthOfRows / work);
       args.threads.For(rows, grain,
@@ -331,14 +334,25 @@ class ByteRows final : public Kernel {
     if (panels_ < threads) return false;
     return rows < threads * kMostHeight || (line_.cout > rows && panels_ >= 2 * threads);
   }
-  // The first vector of a panel, and where the panel that begins with a vector lies.
-  size_t Begin(size_t panel) const { return panel * vectors_ / panels_; }
-  size_t Offset(size_t vector) const { return vector * kLine * (1 + runs_ * quads_); }
+  // Of the weights: where sums begin, then rows in fours.
+  size_t VectorBytes() const { return kLine * (1 + runs_ * quads_); }
+  struct Panel {
+    size_t group, column, columns, vectors, offset;
+  };
+  Panel PanelOf(size_t i) const {
+    const size_t group = i / panels_of_group_, at = i % panels_of_group_;
+    const size_t first = at * vectors_ / panels_of_group_;
+    const size_t vectors = (at + 1) * vectors_ / panels_of_group_ - first;
+    return {group, group * columns_ + first * kSums,
+            std::min(vectors * kSums, columns_ - first * kSums), vectors,
+            (group * vectors_ + first) * VectorBytes()};
+  }
 
   QNNRT_VNNI void PackPanel(const StoredBytes& stored, const std::vector<int32_t>& shifts,
-                            size_t panel, uint8_t* to) const {
-    const size_t first = Begin(panel) * kSums, vectors = Begin(panel + 1) - Begin(panel);
-    const size_t columns = std::min(vectors * kSums, line_.cout - first), step = vectors * kLine;
+                            const Panel& panel, uint8_t* to) const {
+    const size_t first = panel.column, columns = panel.columns, vectors = panel.vectors;
+    const size_t step = vectors * kLine, cin = line_.cin / line_.groups;
+    to += panel.offset;
     uint8_t* const packed = to + step;
     const uint8_t* const from = stored.data + static_cast<int64_t>(first) * stored.column;
     for (size_t i = 0; i < runs_ * quads_; ++i) {
@@ -346,8 +360,8 @@ class ByteRows final : public Kernel {
       const size_t in_run = i % quads_ * kFours, count = std::min(kFours, run_ - in_run);
       for (size_t r = 0; r < count; ++r) {
         const size_t row = i / quads_ * run_ + in_run + r;
-        of[r] = from + static_cast<int64_t>(row / line_.cin) * stored.tap +
-                static_cast<int64_t>(row % line_.cin) * stored.row;
+        of[r] = from + static_cast<int64_t>(row / cin) * stored.tap +
+                static_cast<int64_t>(row % cin) * stored.row;
       }
       PackFours(of, stored.column, columns, packed + i * step);
     }
@@ -379,56 +393,58 @@ class ByteRows final : public Kernel {
 
   // Panels [first, last) of rows [begin, end).
   void Block(const ExecArgs& args, size_t begin, size_t end, size_t first, size_t last) const {
-    const size_t at_once = std::max(kBlockOfRows / (runs_ * run_), kMostHeight);
+    const size_t at_once = std::max(kBlockOfRows / std::max(runs_ * run_, line_.cin), kMostHeight);
     while (begin < end) {
       const size_t image = begin / line_.out, row = begin % line_.out;
       const size_t rows = std::min({end - begin, line_.out - row, at_once});
-      for (size_t p = first; p < last; ++p) RunPanel(args, image, row, rows, p);
+      for (size_t p = first; p < last; ++p) RunPanel(args, image, row, rows, PanelOf(p));
       begin += rows;
     }
   }
 
   // In tiles as high as each other.
-  void RunPanel(const ExecArgs& args, size_t image, size_t row, size_t rows, size_t panel) const {
-    const size_t vector = Begin(panel), vectors = Begin(panel + 1) - vector;
-    const size_t column = vector * kSums;
+  void RunPanel(const ExecArgs& args, size_t image, size_t row, size_t rows,
+                const Panel& panel) const {
+    const size_t of_group = panel.group * (line_.cin / line_.groups);
     const uint8_t* const from =
-        static_cast<const uint8_t*>(args.in[0]) + image * line_.in * line_.cin;
+        static_cast<const uint8_t*>(args.in[0]) + image * line_.in * line_.cin + of_group;
+    const uint8_t* const zeros =
+        zeros_ ? static_cast<const uint8_t*>(zeros_->data()) + of_group : nullptr;
     uint8_t* const to =
-        static_cast<uint8_t*>(args.out[0]) + image * line_.out * line_.cout + column;
+        static_cast<uint8_t*>(args.out[0]) + image * line_.out * line_.cout + panel.column;
     const uint8_t* in[kMostRuns * kMostHeight];
     RowTile tile{in,
                  runs_,
                  run_,
                  flip_,
-                 static_cast<const char*>(packed_->data()) + Offset(vector),
-                 steps_.factors.data() + column,
-                 static_cast<const float*>(steps_.addends->data()) + column,
+                 static_cast<const char*>(packed_->data()) + panel.offset,
+                 steps_.factors.data() + panel.column,
+                 static_cast<const float*>(steps_.addends->data()) + panel.column,
                  above_,
                  most_,
                  least_,
                  flip_out_,
                  to,
                  line_.cout,
-                 std::min(vectors * kSums, line_.cout - column)};
-    const size_t tiles = CeilOf(rows, kTileHeight[vectors - 1]);
+                 panel.columns};
+    const size_t tiles = CeilOf(rows, kTileHeight[panel.vectors - 1]);
     for (size_t i = 0; i < tiles; ++i) {
       const size_t first = i * rows / tiles, count = (i + 1) * rows / tiles - first;
-      Find(from, row + first, count, in);
+      Find(from, zeros, row + first, count, in);
       tile.out = to + (row + first) * line_.cout;
-      kOfVectors[vectors - 1][count - 1](tile);
+      kOfVectors[panel.vectors - 1][count - 1](tile);
     }
   }
 
   // The pixels under the taps of some windows.
-  void Find(const uint8_t* from, size_t first, size_t rows, const uint8_t** in) const {
-    if (zeros_ == nullptr) {
+  void Find(const uint8_t* from, const uint8_t* zeros, size_t first, size_t rows,
+            const uint8_t** in) const {
+    if (zeros == nullptr) {
       const size_t step = static_cast<size_t>(line_.stride) * line_.cin;
       from += first * step;
       for (size_t r = 0; r < rows; ++r, from += step) in[r] = from;
       return;
     }
-    const uint8_t* const zeros = static_cast<const uint8_t*>(zeros_->data());
     const int64_t pixels = static_cast<int64_t>(line_.in);
     int64_t at = static_cast<int64_t>(first) * line_.stride - line_.before;
     for (size_t t = 0; t < line_.taps; ++t, at += line_.distance) {
@@ -441,7 +457,9 @@ class ByteRows final : public Kernel {
 
   const ByteLine line_;
   const FoldedSteps steps_;
-  const size_t vectors_, panels_, runs_, run_, quads_;
+  const size_t columns_, vectors_, panels_of_group_;  // of a group
+  const size_t panels_;
+  const size_t runs_, run_, quads_;
   SharedBytes packed_;
   std::shared_ptr<AlignedBytes> zeros_;
   uint32_t flip_ = 0;
@@ -456,7 +474,11 @@ bool TakesByteLine(const Node& node, const ByteLine& line, const SignedWeights& 
                    int64_t zero) {
   if (!HasWordVectors() || HasTiles() || weights.has_rest()) return false;
   const size_t run = line.run();
-  if (line.runs() > kMostRuns || 2 * CeilOf(run, kFours) * kFours > 3 * run) return false;
+  const size_t columns = line.cout / line.groups, lanes = CeilOf(columns, kSums) * kSums;
+  if (line.runs() > kMostRuns || run < kFours || 2 * CeilOf(run, kFours) * kFours > 3 * run ||
+      (line.groups > 1 && 2 * lanes > 3 * columns)) {
+    return false;
+  }
   const FixedRange range = RangeOf(node.inputs[0]->dtype, 0);
   return line.whole() || (zero >= range.low && zero <= range.high);
 }

@@ -14,14 +14,15 @@ namespace qnnrt::onednn {
 struct ByteLine {
   size_t images = 1;
   size_t in = 1, out = 1;  // pixels of an image
-  size_t cin = 1, cout = 1, taps = 1;
+  size_t groups = 1;
+  size_t cin = 1, cout = 1, taps = 1;            // channels: of all groups
   int64_t stride = 1, distance = 1, before = 0;  // distance: from tap to tap
   bool columns_outside = false;  // of the weights: [cout, cin] instead of [.., cin, cout]
 
   // Windows are bytes in one piece or, where their taps lie apart or outside, as many as taps.
   bool whole() const;
   size_t runs() const { return whole() ? 1 : taps; }
-  size_t run() const { return whole() ? taps * cin : cin; }
+  size_t run() const { return (whole() ? taps : 1) * cin / groups; }
 };
 // Nothing where it is of another form.
 std::optional<ByteLine> ByteLineOf(const ConvShape& shape, const Node& node);
