@@ -114,61 +114,6 @@ def onnx_node(bytes message not None):
     return inputs, outputs, name, op, domain, overload, message[first:after]
 
 
-cdef tuple _raw_tensor(const uint8_t* data, Py_ssize_t at, Py_ssize_t end, int64_t field):
-    """Of a serialized TensorProto: sizes, element type, where the bytes of a field begin and end: 9
-    is its raw data. None where it has anything else than these, a name and a remark."""
-    cdef int64_t tag, number, element = 0
-    cdef Py_ssize_t begin = -1, stop = 0, packed
-    cdef list dims = []
-    while at < end:
-        tag = _varint(data, &at, end)
-        if tag == 1 << 3 or tag == 2 << 3:
-            number = _varint(data, &at, end)
-            if number < 0:
-                return None
-            if tag == 2 << 3:
-                element = number
-            else:
-                dims.append(number)
-            continue
-        if tag < 0 or tag & 7 != 2:  # not a text or bytes
-            return None
-        number = _varint(data, &at, end)
-        if number < 0 or number > end - at:
-            return None
-        packed = at + number
-        tag >>= 3
-        if tag == 1:
-            while at < packed:
-                number = _varint(data, &at, packed)
-                if number < 0:
-                    return None
-                dims.append(number)
-        elif tag == field:
-            if begin >= 0:
-                return None
-            begin, stop = at, packed
-        elif tag != 8 and tag != 12:
-            return None
-        at = packed
-    return None if begin < 0 else (tuple(dims), element, begin, stop)
-
-
-def onnx_tensor(bytes message not None):
-    """A serialized TensorProto of raw data: its sizes, its element type, and where in the message
-    the data begins and ends.
-
-    None for one that has other fields than these, a name and a remark, or that is not written as
-    protobuf writes it.
-    """
-    return _raw_tensor(<const uint8_t*><const char*>message, 0, len(message), 9)
-
-
-def onnx_floats(bytes message not None):
-    """Likewise of one that lists its elements as float32."""
-    return _raw_tensor(<const uint8_t*><const char*>message, 0, len(message), 4)
-
-
 cdef bytes _listed(const uint8_t* data, Py_ssize_t at, Py_ssize_t end, int size):
     """The numbers of a field that lists them as int32, each in so many of its bytes; None where
     they are no numbers."""
@@ -197,19 +142,8 @@ cdef bytes _listed(const uint8_t* data, Py_ssize_t at, Py_ssize_t end, int size)
     return elements if count * size == len(elements) else elements[:count * size]
 
 
-def onnx_integers(bytes message not None):
-    """A serialized TensorProto that lists its elements as int32: its sizes, its element type, and
-    the bytes of the elements. None for any other."""
-    cdef const uint8_t* data = <const uint8_t*><const char*>message
-    found = _raw_tensor(data, 0, len(message), 5)
-    if found is None:
-        return None
-    elements = _listed(data, found[2], found[3], 4)
-    return None if elements is None else (found[0], found[1], elements)
-
-
-cdef tuple _initializer(const uint8_t* data, Py_ssize_t at, Py_ssize_t end, Py_ssize_t least):
-    """A serialized TensorProto with a name: that, its sizes, its element type, its elements, and
+cdef tuple _tensor(const uint8_t* data, Py_ssize_t at, Py_ssize_t end, Py_ssize_t least):
+    """A serialized TensorProto: its name, its sizes, its element type, its elements, and
     where the field of them, they and their end are. Elements are raw data, or listed as float32 or
     as int32. None instead of the elements: raw data of `least` bytes and more.
 
@@ -273,15 +207,14 @@ cdef tuple _initializer(const uint8_t* data, Py_ssize_t at, Py_ssize_t end, Py_s
     return name, tuple(dims), element, elements, field, begin, stop
 
 
-def onnx_initializer(bytes message not None):
-    """A serialized TensorProto as `_initializer` reads it, all of its elements."""
-    cdef Py_ssize_t size = len(message)
-    return _initializer(<const uint8_t*><const char*>message, 0, size, size + 1)
+def onnx_tensor(bytes message not None, Py_ssize_t least):
+    """A serialized TensorProto as `_tensor` reads it."""
+    return _tensor(<const uint8_t*><const char*>message, 0, len(message), least)
 
 
 def onnx_initializers(data, Py_ssize_t at, Py_ssize_t end, Py_ssize_t least):
     """The initializers of the GraphProto that is data[at:end], in order: where field, value and end
-    are, and what `_initializer` finds. None for what is no message, or has groups."""
+    are, and what `_tensor` finds. None for what is no message, or has groups."""
     cdef Py_buffer view
     cdef list found = []
     fields = protobuf_fields(data, at, end)
@@ -291,7 +224,7 @@ def onnx_initializers(data, Py_ssize_t at, Py_ssize_t end, Py_ssize_t least):
     try:
         for number, kind, begin, value, after in fields:
             if number == 5 and kind == 2:
-                tensor = _initializer(<const uint8_t*>view.buf, value, after, least)
+                tensor = _tensor(<const uint8_t*>view.buf, value, after, least)
                 found.append((begin, value, after, tensor))
         return found
     finally:
@@ -300,7 +233,8 @@ def onnx_initializers(data, Py_ssize_t at, Py_ssize_t end, Py_ssize_t least):
 
 def onnx_constant(bytes message not None):
     """A serialized NodeProto of a Constant that gives the tensor of raw data which it holds: its
-    name, the names of its output and domain, and what `onnx_tensor` gives.
+    name, the names of its output and domain, and the tensor's sizes, its element type, and where in
+    the message its data begins and ends.
 
     None for any other node.
     """
@@ -362,12 +296,12 @@ def onnx_constant(bytes message not None):
                 return None
             seen |= 2
         elif tag >> 3 == 5 and tensor is None:
-            tensor = _raw_tensor(data, at, stop, 9)
-            if tensor is None:
+            tensor = _tensor(data, at, stop, 0)
+            if tensor is None or tensor[3] is not None:  # listed
                 return None
         elif tag >> 3 != 13:  # a remark
             return None
         at = stop
     if seen != 7 or tensor is None or output is None:
         return None
-    return name, output, domain, tensor
+    return name, output, domain, (tensor[1], tensor[2], tensor[5], tensor[6])

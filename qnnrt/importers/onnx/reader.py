@@ -13,7 +13,6 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import numpy_helper
 
-from ..._native import _core
 from ...errors import ModelError
 from ...model.mapped import MappedFile
 from ..budget import Budget
@@ -25,9 +24,8 @@ from .written import (
     Initializer,
     Written,
     initializers,
-    listed_array,
     parts,
-    raw_array,
+    tensor_array,
     written,
 )
 
@@ -284,11 +282,7 @@ def array_of(tensor: onnx.TensorProto, where: str, raw: memoryview | None = None
     `ModelError` when bytes and shape disagree."""
     try:
         if raw is None:
-            if tensor.HasField("raw_data"):
-                message = tensor.SerializeToString()
-                array = raw_array(message, _core.onnx_tensor(message))
-            else:
-                array = listed_array(tensor)
+            array = tensor_array(tensor.SerializeToString())
             if array is not None:
                 return array
         dims = tuple(tensor.dims)

@@ -31,50 +31,35 @@ ELEMENTS: Final = {
          "BFLOAT16", "DOUBLE", "UINT32", "UINT64"),
     )
 }  # fmt: skip
-#: Of these, what a tensor may list as int32.
-_LISTED: Final = {
-    onnx.TensorProto.DataType.Value(name) for name in ("UINT8", "INT8", "UINT16", "INT16", "INT32")
-}
-_FLOAT: Final = onnx.TensorProto.DataType.Value("FLOAT")
 #: Raw data of so many bytes is copied out of its message: it lies on a boundary then.
 _COPIED = 1 << 14
 
 
-def raw_array(
-    message: bytes, found: tuple[tuple[int, ...], int, int, int] | None
-) -> np.ndarray | None:
-    """The elements of a tensor that the binding has found in a message; None where there is none,
-    or its bytes are not those of its shape and type."""
-    if found is None or (dtype := ELEMENTS.get(found[1])) is None:
+def raw_array(message: bytes, found: tuple[tuple[int, ...], int, int, int]) -> np.ndarray | None:
+    """The elements of a tensor of raw data that the binding has found in a message; None where its
+    bytes are not those of its shape and type."""
+    if (dtype := ELEMENTS.get(found[1])) is None:
         return None
     dims, _, begin, end = found
-    try:
+    with suppress(ValueError):
         if end - begin <= _COPIED:
             return np.frombuffer(message[begin:end], dtype).reshape(dims)
         if (end - begin) % dtype.itemsize == 0:
             count = (end - begin) // dtype.itemsize
             return np.frombuffer(message, dtype, count, begin).reshape(dims)
-    except ValueError:
-        pass
     return None
 
 
-def listed_array(tensor: onnx.TensorProto) -> np.ndarray | None:
-    """The elements of a tensor that lists them as float32 or int32: of scales and zero points,
-    mostly. None for any other."""
-    kind = tensor.data_type
-    if kind == _FLOAT:
-        message = tensor.SerializeToString()
-        return raw_array(message, _core.onnx_floats(message))
-    if kind not in _LISTED:
+def tensor_array(message: bytes) -> np.ndarray | None:
+    """The elements of a serialized tensor of raw data, or that lists them as float32 or int32: of
+    scales and zero points, mostly. None for any other."""
+    read = _core.onnx_tensor(message, _COPIED)
+    if read is None:
         return None
-    listed = _core.onnx_integers(tensor.SerializeToString())
-    if listed is None:
-        return None
-    try:
-        return np.frombuffer(listed[2], np.int32).astype(ELEMENTS[listed[1]]).reshape(listed[0])
-    except ValueError:
-        return None
+    _, dims, kind, elements, _, begin, end = read
+    if elements is None:
+        return raw_array(message, (dims, kind, begin, end))
+    return raw_array(elements, (dims, kind, 0, len(elements)))
 
 
 class Initializer:
@@ -113,7 +98,8 @@ def initializers(
 ) -> list[Initializer]:
     """Those of a graph. `read`, where they were, and `apart` as in `wire.Parts`."""
     if len(read) != len(graph.initializer):
-        read = [_core.onnx_initializer(t.SerializeToString()) for t in graph.initializer]
+        messages = [t.SerializeToString() for t in graph.initializer]
+        read = [_core.onnx_tensor(message, len(message) + 1) for message in messages]
         apart = {}
     return [Initializer(graph, i, each, apart.get(i)) for i, each in enumerate(read)]
 
