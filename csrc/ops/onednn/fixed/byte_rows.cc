@@ -83,7 +83,6 @@ size_t CeilOf(size_t count, size_t by) { return (count + by - 1) / by; }
 struct RowTile {
   const uint8_t* const* in;  // by run, of each row
   size_t runs, run;
-  uint32_t flip;        // makes signed codes unsigned ones, four at a time
   const char* weights;  // where sums begin, then the weights
   const float *factors, *addends;
   float above, most;  // above: of the addends
@@ -149,7 +148,13 @@ QNNRT_VNNI QNNRT_INLINE void StoreCodes(const __m512i (&codes)[kR][kV], const Ro
   }
 }
 
-template <int kR, int kV>
+// Of codes as unsigned ones.
+template <bool kSigned>
+QNNRT_VNNI QNNRT_INLINE __m512i Unsigned(__m512i codes) {
+  return kSigned ? _mm512_xor_si512(codes, _mm512_set1_epi8(INT8_MIN)) : codes;
+}
+
+template <int kR, int kV, bool kSigned>
 QNNRT_VNNI void MultiplyRows(const RowTile& t) {
   __m512i sum[kR][kV];
 #pragma GCC unroll 12
@@ -159,7 +164,6 @@ QNNRT_VNNI void MultiplyRows(const RowTile& t) {
   }
   const char* weights = t.weights + kV * kLine;
   const size_t whole = t.run / kFours * kFours, rest = t.run % kFours;
-  const __m512i flip = _mm512_set1_epi32(static_cast<int32_t>(t.flip));
   const uint8_t* const* in = t.in;
   for (size_t i = 0; i < t.runs; ++i, in += kR) {
     const uint8_t* from[kR];
@@ -171,7 +175,7 @@ QNNRT_VNNI void MultiplyRows(const RowTile& t) {
       for (size_t v = 0; v < kV; ++v) w[v] = _mm512_loadu_si512(weights + v * kLine);
 #pragma GCC unroll 12
       for (size_t r = 0; r < kR; ++r) {
-        const __m512i x = _mm512_xor_si512(BroadcastFour(from[r] + c), flip);
+        const __m512i x = Unsigned<kSigned>(BroadcastFour(from[r] + c));
 #pragma GCC unroll 4
         for (size_t v = 0; v < kV; ++v) AddFours(&sum[r][v], x, w[v]);
       }
@@ -182,7 +186,7 @@ QNNRT_VNNI void MultiplyRows(const RowTile& t) {
 #pragma GCC unroll 12
     for (size_t r = 0; r < kR; ++r) {
       const __m512i four = BroadcastFour(from[r] + t.run - kFours);
-      const __m512i x = _mm512_xor_si512(_mm512_maskz_srl_epi32(kAll16, four, before), flip);
+      const __m512i x = Unsigned<kSigned>(_mm512_maskz_srl_epi32(kAll16, four, before));
 #pragma GCC unroll 4
       for (size_t v = 0; v < kV; ++v) {
         AddFours(&sum[r][v], x, _mm512_loadu_si512(weights + v * kLine));
@@ -196,17 +200,18 @@ QNNRT_VNNI void MultiplyRows(const RowTile& t) {
 }
 
 using MultiplyRowsFn = void (*)(const RowTile&);
-template <int kV, int... kR>
+template <bool kSigned, int kV, int... kR>
 constexpr std::array<MultiplyRowsFn, sizeof...(kR)> TilesOfHeights(
     std::integer_sequence<int, kR...>) {
-  return {MultiplyRows<kR + 1, kV>...};
+  return {MultiplyRows<kR + 1, kV, kSigned>...};
 }
-template <int kV>
+template <bool kSigned, int kV>
 constexpr auto kMultiplyRows =
-    TilesOfHeights<kV>(std::make_integer_sequence<int, kTileHeight[kV - 1]>());
+    TilesOfHeights<kSigned, kV>(std::make_integer_sequence<int, kTileHeight[kV - 1]>());
+template <bool kSigned>
 constexpr const MultiplyRowsFn* kOfVectors[kPanelVectors] = {
-    kMultiplyRows<1>.data(), kMultiplyRows<2>.data(), kMultiplyRows<3>.data(),
-    kMultiplyRows<4>.data()};
+    kMultiplyRows<kSigned, 1>.data(), kMultiplyRows<kSigned, 2>.data(),
+    kMultiplyRows<kSigned, 3>.data(), kMultiplyRows<kSigned, 4>.data()};
 
 // Weights where they are stored, or where the client has them.
 struct StoredBytes {
@@ -268,8 +273,8 @@ class ByteRows final : public Kernel {
         panels_(line.groups * panels_of_group_),
         runs_(line.runs()),
         run_(line.run()),
-        quads_(CeilOf(run_, kFours)) {
-    if (node.inputs[0]->dtype == QNN_DATATYPE_SFIXED_POINT_8) flip_ = 0x80808080;
+        quads_(CeilOf(run_, kFours)),
+        signed_(node.inputs[0]->dtype == QNN_DATATYPE_SFIXED_POINT_8) {
     if (node.outputs[0]->dtype == QNN_DATATYPE_SFIXED_POINT_8) {
       flip_out_ = INT8_MIN;
       above_ = 128;
@@ -294,7 +299,7 @@ class ByteRows final : public Kernel {
     const std::string layout = std::to_string(line_.taps) + "x" + std::to_string(line_.cin) + "x" +
                                std::to_string(line_.cout) + groups +
                                " bytes for vectors, by 4 rows and 64 columns" +
-                               (flip_ == 0 ? "" : ", signed");
+                               (signed_ ? ", signed" : "");
     QNNRT_ASSIGN_OR_RETURN(packed_, PackWeights(options, 1, size, layout, fill));
     return Status::Ok();
   }
@@ -386,7 +391,7 @@ class ByteRows final : public Kernel {
         AddFours(&sums, half, w);
       }
       // Signed codes are taken for ones 128 higher.
-      if (flip_ != 0)
+      if (signed_)
         _mm512_storeu_si512(to + v * kLine, _mm512_sub_epi32(_mm512_setzero_si512(), sums));
     }
   }
@@ -416,7 +421,6 @@ class ByteRows final : public Kernel {
     RowTile tile{in,
                  runs_,
                  run_,
-                 flip_,
                  static_cast<const char*>(packed_->data()) + panel.offset,
                  steps_.factors.data() + panel.column,
                  static_cast<const float*>(steps_.addends->data()) + panel.column,
@@ -427,12 +431,14 @@ class ByteRows final : public Kernel {
                  to,
                  line_.cout,
                  panel.columns};
+    const MultiplyRowsFn* const multiply =
+        (signed_ ? kOfVectors<true> : kOfVectors<false>)[panel.vectors - 1];
     const size_t tiles = CeilOf(rows, kTileHeight[panel.vectors - 1]);
     for (size_t i = 0; i < tiles; ++i) {
       const size_t first = i * rows / tiles, count = (i + 1) * rows / tiles - first;
       Find(from, zeros, row + first, count, in);
       tile.out = to + (row + first) * line_.cout;
-      kOfVectors[panel.vectors - 1][count - 1](tile);
+      multiply[count - 1](tile);
     }
   }
 
@@ -460,9 +466,9 @@ class ByteRows final : public Kernel {
   const size_t columns_, vectors_, panels_of_group_;  // of a group
   const size_t panels_;
   const size_t runs_, run_, quads_;
+  const bool signed_;  // the input
   SharedBytes packed_;
   std::shared_ptr<AlignedBytes> zeros_;
-  uint32_t flip_ = 0;
   int8_t flip_out_ = 0;
   uint8_t least_ = 0;
   float above_ = 0, most_ = 0;
