@@ -121,17 +121,42 @@ def _scattered(
 
 @lowers("ScatterND", to="ScatterNd, ScatterElements")
 def scatter_nd(c: Lowering, n: OnnxNode) -> Value:
-    x, index, updates = c.b.plain(n.input(0)), n.input(1), c.b.plain(n.input(2))
+    x, index, updates = n.input(0), n.input(1), n.input(2)
     depth = index.shape[-1]
     index = c.b.plain(indices(c, index, np.array(x.shape[:depth])))
     name, dtype = n.text("reduction", "none"), x.dtype
     if name in ("max", "min"):  # QNN has those of single elements only
-        return _extremes(c, x, index, updates, name)
+        return _extremes(c, c.b.plain(x), index, c.b.plain(updates), name)
     reduction = np.uint32(_REDUCTIONS[name])
     if dtype.kind == "b" and reduction:  # or, and: sums and products of 0 and 1
         x, updates = cast(c, x, np.int32), cast(c, updates, np.int32)
-    y = c.b.op("ScatterNd", [x, index, updates], x.shape, x.dtype, reduction=reduction)
+    perm, inner = x.perm, _index_in_order(c, x, index)
+    if inner is None:
+        perm, inner = identity(x.rank), index
+        updates = c.b.plain(updates)
+    else:
+        updates = c.b.with_perm(updates, perm)
+    x = c.b.with_perm(x, perm)
+    y = c.b.op("ScatterNd", [x, inner, updates], x.shape, x.dtype, perm, reduction=reduction)
     return cast(c, y, dtype)
+
+
+def _index_in_order(c: Lowering, x: Value, index: Value) -> Value | None:
+    """The index [rows, 1] into the first dimension of `x` as one into the tensor that holds it, in
+    its order: a cache that is transposed, scattered into and transposed back is not moved then.
+    None: there is no such, or it has as many elements as would be moved."""
+    if x.edge is None or x.perm == identity(x.rank) or index.rank != 2 or index.shape[1] != 1:
+        return None
+    axis = x.perm.index(0)
+    rows = [index.shape[0] if p == 0 else x.shape[p] for p in x.perm[: axis + 1]]
+    if not axis or math.prod(rows) * (axis + 1) > math.prod(x.shape):
+        return None
+    others = np.moveaxis(np.indices((*rows[:-1], 1), np.int32)[:-1], 0, -1)
+    at = c.b.reshape(index, (*[1] * axis, rows[-1], 1))
+    at = c.b.op("Tile", [c.b.plain(at)], (*rows, 1), multiples=u32([*rows[:-1], 1, 1]))
+    others = np.broadcast_to(others, (*rows, axis))
+    parts = [constant(np.ascontiguousarray(others)), at]
+    return c.b.op("Concat", parts, (*rows, axis + 1), axis=np.uint32(axis + 1))
 
 
 def _extremes(c: Lowering, x: Value, index: Value, updates: Value, reduction: str) -> Value:
