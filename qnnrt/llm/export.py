@@ -23,7 +23,8 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,52 @@ class _Run:
 _runs: list[_Run] = []
 
 
+class _Complex:
+    """What a model takes for complex numbers, which ONNX does not have: `pairs` of real ones, in a
+    last dimension of two. As far as those who turn pairs by angles ask for it."""
+
+    def __init__(self, pairs: torch.Tensor):
+        self.pairs, self.device = pairs, pairs.device
+
+    def to(self, *_: Any, **__: Any) -> _Complex:
+        return self
+
+    def unsqueeze(self, dim: int) -> _Complex:
+        return _Complex(self.pairs.unsqueeze(dim if dim >= 0 else dim - 1))
+
+    def __getitem__(self, at: Any) -> _Complex:
+        return _Complex(self.pairs[(*at, slice(None)) if isinstance(at, tuple) else at])
+
+    def __mul__(self, other: Any) -> _Complex:
+        if not isinstance(other, _Complex):
+            return _Complex(self.pairs * other)
+        (a, b), (c, d) = self.pairs.unbind(-1), other.pairs.unbind(-1)
+        return _Complex(torch.stack((a * c - b * d, a * d + b * c), -1))
+
+    __rmul__ = __mul__
+
+
+@contextmanager
+def _real_numbers() -> Iterator[None]:
+    """Torch makes `_Complex` of what would be complex tensors."""
+    instead = {
+        "polar": lambda size, angle: _Complex(
+            torch.stack((size * angle.cos(), size * angle.sin()), -1)
+        ),
+        "complex": lambda real, imag: _Complex(torch.stack((real, imag), -1)),
+        "view_as_complex": _Complex,
+        "view_as_real": lambda numbers: numbers.pairs,
+    }
+    before = {name: getattr(torch, name) for name in instead}
+    for name, function in instead.items():
+        setattr(torch, name, function)
+    try:
+        yield
+    finally:
+        for name, function in before.items():
+            setattr(torch, name, function)
+
+
 def _mask(*, mask_function: Callable[..., torch.Tensor], **_: Any) -> torch.Tensor:
     """transformers asks for a mask: which slots each token sees, [batch, 1, sequence, slots]."""
     run = _runs[-1]
@@ -243,7 +290,7 @@ class _Step(torch.nn.Module):
         self.own_code = attentions < max(_text(self.model).num_hidden_layers, len(seen))
         self.layers = sorted(seen.shapes)
         shapes = [seen.shapes[layer] for layer in self.layers]
-        if self.own_code:
+        if self.own_code or self.model.dtype == torch.float32:  # else no better than by chance
             self._check(shapes)
         return shapes
 
@@ -264,8 +311,9 @@ class _Step(torch.nn.Module):
 
         Raises ValueError: the logits are others.
         """
-        name, tokens = type(self.model).__name__, min(12, self.capacity)
-        why = f"{name} computes attention by code of its own, not by transformers' interface"
+        why, tokens = type(self.model).__name__, min(12, self.capacity)
+        if self.own_code:
+            why += " computes attention by code of its own, not by transformers' interface"
         if not shapes:
             raise ValueError(f"{why}, and puts no keys and values into a cache")
         random = torch.Generator().manual_seed(1)
@@ -307,13 +355,14 @@ class _Step(torch.nn.Module):
         added = self.model.dtype if self.own_code else None
         _runs.append(_Run(at, position + tokens.shape[1], self.capacity, fused, added))
         try:
-            out = self.model(
-                input_ids=tokens,
-                position_ids=at,
-                use_cache=True,
-                logits_to_keep=rows,
-                **{self._cache_name: cache},
-            )
+            with _real_numbers():
+                out = self.model(
+                    input_ids=tokens,
+                    position_ids=at,
+                    use_cache=True,
+                    logits_to_keep=rows,
+                    **{self._cache_name: cache},
+                )
         finally:
             attentions = _runs.pop().attentions
         return out.logits, attentions
@@ -322,7 +371,7 @@ class _Step(torch.nn.Module):
 def _check(model: PreTrainedModel, capacity: int) -> None:
     config = _text(model)
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    if others := kinds - {"full_attention", "sliding_attention"}:
+    if others := kinds - {"full_attention", "sliding_attention", "chunked_attention"}:
         raise ValueError(
             f"{type(model).__name__} has layers of other kinds than attention "
             f"({', '.join(sorted(others))}), which a cache of keys and values does not serve"
@@ -330,6 +379,30 @@ def _check(model: PreTrainedModel, capacity: int) -> None:
     longest = getattr(config, "max_position_embeddings", capacity)
     if not 2 <= capacity <= longest:
         raise ValueError(f"capacity is {capacity}; this model has positions for 2 to {longest}")
+    tuned = getattr(config, "attn_temperature_tuning", False)
+    if tuned and capacity >= (scale := getattr(config, "floor_scale", capacity + 1)):
+        # Where that begins to count: before, the factor is 1.
+        raise ValueError(
+            f"capacity is {capacity}; from {scale:.0f} tokens on {type(model).__name__} multiplies "
+            "queries by what a cache of its own says of positions: export it with fewer"
+        )
+
+
+@contextmanager
+def _named(model: PreTrainedModel, what: str) -> Iterator[None]:
+    """Errors of a model's own code, or of torch about it, in one line each."""
+    try:
+        yield
+    except (ValueError, MemoryError):
+        raise
+    except Exception as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        line = next(iter(str(cause).strip().splitlines()), "")
+        raise ValueError(
+            f"{type(model).__name__} {what}: {type(cause).__name__}: {line}"
+        ) from error
 
 
 def export(model: PreTrainedModel, path: str | Path, *, capacity: int = 2048) -> Path:
@@ -352,7 +425,7 @@ def export(model: PreTrainedModel, path: str | Path, *, capacity: int = 2048) ->
         model.set_experts_implementation("batched_mm")
     try:
         step = _Step(model, capacity).eval()
-        with torch.no_grad():
+        with torch.no_grad(), _named(model, "does not run with a cache that has slots"):
             shapes = step.shapes()
         layers = len(shapes)
         example = (
@@ -363,7 +436,7 @@ def export(model: PreTrainedModel, path: str | Path, *, capacity: int = 2048) ->
         )
         slots = [{0: "batch"}] * layers
         parts = [f"{n}.{part}" for part in ("key", "value") for n in range(layers)]
-        with torch.no_grad():
+        with torch.no_grad(), _named(model, "is not converted by torch"):
             program = torch.onnx.export(
                 step,
                 example,

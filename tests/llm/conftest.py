@@ -8,7 +8,10 @@ import pytest
 
 from support.decoders import Exported, build
 
-FAMILIES = ["llama", "qwen2", "qwen3", "gemma2", "gemma4", "mixtral", "gpt_oss", "bloom", "gpt2"]
+FAMILIES = [
+    "llama", "qwen2", "qwen3", "gemma2", "gemma4", "mixtral", "gpt_oss", "bloom", "gpt2",
+    "deepseek2", "llama4",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="session", params=FAMILIES)

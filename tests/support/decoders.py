@@ -77,6 +77,30 @@ def build(family: str, folder: Path, **sizes: Any) -> Exported:
             max_position_embeddings=128,
             rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
         ),
+        # Pairs turned as complex numbers; keys and values of sizes of their own.
+        "deepseek2": lambda: transformers.DeepseekV2Config(
+            **{**shared, **grouped, "num_key_value_heads": 4, "head_dim": 8, **sizes},
+            q_lora_rank=24,
+            kv_lora_rank=16,
+            qk_rope_head_dim=8,
+            qk_nope_head_dim=8,
+            v_head_dim=12,
+            moe_intermediate_size=32,
+            n_routed_experts=4,
+            num_experts_per_tok=2,
+            n_group=1,
+            topk_group=1,
+            first_k_dense_replace=1,
+        ),
+        # Layers that see what is in one part of the text with them.
+        "llama4": lambda: transformers.Llama4TextConfig(
+            **{**shared, **grouped, "num_hidden_layers": 4, "head_dim": 16, **sizes},
+            intermediate_size_mlp=96,
+            num_local_experts=4,
+            attention_chunk_size=16,
+            layer_types=["chunked_attention", "full_attention"] * 2,
+            no_rope_layers=[1, 0] * 2,
+        ),
         # Attention by code of its own, with scores that fall with the distance.
         "bloom": lambda: transformers.BloomConfig(
             **{**shared, "hidden_size": 64, "n_layer": 2, "n_head": 4, **sizes},
