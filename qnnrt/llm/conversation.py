@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from operator import index
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -134,6 +136,7 @@ class Conversation:
 
         Raises ValueError: the text is not that long.
         """
+        length = index(length)
         if not 0 <= length <= len(self.tokens):
             raise ValueError(f"cannot rewind to {length}: the text has {len(self.tokens)} tokens")
         if length < len(self.tokens):
@@ -157,9 +160,13 @@ class Conversation:
             draft: a conversation with a smaller model of the same tokens. It proposes what
                 follows, and this model checks `model.verify` tokens in one run. The tokens are
                 the same as without one, for they are drawn from this model's logits.
+
+        Raises ValueError, with the first token: the text is empty, or its own draft.
         """
+        if draft is self:
+            raise ValueError("a text cannot be its own draft: that is another conversation")
         sampler = Sampler(Sampling(**sampled) if sampling is None else sampling)
-        left = self.model.capacity if max_tokens is None else max_tokens
+        left = self.model.capacity if max_tokens is None else index(max_tokens)
         while left > 0 and len(self.tokens) < self.model.capacity:
             count = min(left - 1, self.model.verify)
             proposed = [] if draft is None else draft._propose(self, count)
@@ -189,10 +196,14 @@ class Conversation:
         self.rewind(same)
         room = min(self.model.capacity, other.model.capacity) - len(other.tokens)
         count = min(count, room - 1)
+        rest = other.tokens[same:]
         if count < 1 or len(other.tokens) > self.model.capacity:
             return []
-        self.append(other.tokens[same:])
-        return list(self.generate(count))
+        if rest and max(rest) >= self.model.vocabulary:  # which may be smaller
+            return []
+        self.append(rest)
+        known = other.model.vocabulary
+        return list(takewhile(lambda token: token < known, self.generate(count)))
 
     def _verified(self, sampler: Sampler, proposed: list[int]) -> Iterator[int]:
         """The next token, and those behind it as far as the proposed ones turn out to be them."""
@@ -226,7 +237,9 @@ class Conversation:
         self, text: str | Sequence[int], *, every_row: bool
     ) -> Iterator[NDArray[np.floating]]:
         """Adds to the text, and gives what `_read_on` does; an error leaves the text as it was."""
-        tokens = self._tokenizer.encode(text).ids if isinstance(text, str) else list(map(int, text))
+        tokens = (
+            self._tokenizer.encode(text).ids if isinstance(text, str) else list(map(index, text))
+        )
         self._check(tokens)
         before = len(self.tokens)
         self.tokens.extend(tokens)

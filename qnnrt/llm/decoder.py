@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from operator import index
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -56,12 +57,16 @@ class Decoder:
             session: what ``qnnrt.Session`` takes: backend, precision, threads, strict, ...
 
         Raises:
-            ModelError: the file has other inputs and outputs than `qnnrt.llm.export` says.
+            ModelError: the file has other inputs and outputs than `qnnrt.llm.export` says; or what
+                lies beside it cannot be read.
             ValueError: a chunk that is not positive.
         """
+        chunks, verify = [index(n) for n in chunks], index(verify)
         if any(n < 1 for n in chunks) or verify < 1:
             raise ValueError(f"chunks {tuple(chunks)} and verify {verify} have to be positive")
         path = Path(path)
+        if not path.suffix and not path.exists():
+            raise ModelError(f"there is no folder {path}: python -m qnnrt.llm.export makes one")
         folder = path if path.is_dir() else path.parent
         self._path = path / "model.onnx" if path.is_dir() else path
         self._guard = Guard()
@@ -96,9 +101,11 @@ class Decoder:
         self.cache_bytes = self._cache_bytes(1)
         self.capacity = next(iter(step.state.values())).shape[2]
         self.chunks = tuple(sorted({*(n for n in chunks if n <= self.capacity), 1}, reverse=True))
-        self.tokenizer = _tokenizer(folder)
-        settings = folder / "qnnrt.json"
-        self.end = frozenset(json.loads(settings.read_text())["end"] if settings.exists() else ())
+        try:
+            self.tokenizer, self.end = _tokenizer(folder), _end(folder)
+        except ModelError:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Gives the graphs back. Conversations keep their text and cache, and cannot go on."""
@@ -231,4 +238,21 @@ def _tokenizer(folder: Path) -> Any:
         from tokenizers import Tokenizer
     except ImportError:  # pragma: no cover
         return None
-    return Tokenizer.from_file(str(file))
+    try:
+        return Tokenizer.from_file(str(file))
+    except Exception as error:  # the package has no class of its own for it
+        raise ModelError(f"{file} is no tokenizer that can be read: {error}") from error
+
+
+def _end(folder: Path) -> frozenset[int]:
+    """The tokens that end a text."""
+    file = folder / "qnnrt.json"
+    if not file.exists():
+        return frozenset()
+    try:
+        return frozenset(index(token) for token in json.loads(file.read_text())["end"])
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ModelError(
+            f'{file} is not {{"end": [tokens that end a text]}}, as qnnrt.llm.export writes it: '
+            f"{error!r}"
+        ) from error

@@ -7,8 +7,10 @@ import gc
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ import pytest
 
 import qnnrt
 from qnnrt.llm import Conversation, LanguageModel, Prefix, Sampling
-from support.decoders import CAPACITY, VOCABULARY, Exported
+from support.decoders import CAPACITY, VOCABULARY, Exported, build
 from support.outside import run_code
 from support.senders import WITHOUT_TRACING
 
@@ -212,6 +214,59 @@ def test_wrong_tokens_change_nothing(model: LanguageModel) -> None:
         text.append("words")
     with pytest.raises(ValueError, match="rewind"):
         text.rewind(5)
+
+
+def test_numbers_that_are_none_are_refused(model: LanguageModel, llama: Exported) -> None:
+    """Where they would be cut off, or taken for others."""
+    text = model.conversation()
+    text.append(np.array(TEXT[:4]))
+    for wrong in (lambda: text.append([3, 1.5]), lambda: text.rewind(1.5),  # type: ignore[list-item, arg-type]
+                  lambda: next(text.generate(1.5)),  # type: ignore[arg-type]
+                  lambda: LanguageModel(llama.folder, chunks=(1.5,)),  # type: ignore[arg-type]
+                  lambda: LanguageModel(llama.folder, verify=2.5)):  # type: ignore[arg-type]  # fmt: skip
+        with pytest.raises(TypeError, match="integer"):
+            wrong()
+        assert text.tokens == TEXT[:4]
+    with pytest.raises(ValueError, match="its own draft"):
+        next(text.generate(draft=text))
+    assert text.tokens == TEXT[:4]
+
+
+@pytest.mark.parametrize("words", [VOCABULARY - 40, VOCABULARY + 60])
+def test_a_draft_may_have_other_tokens_behind_the_same_ones(
+    model: LanguageModel, llama: Exported, tmp_path: Path, words: int
+) -> None:
+    """As models of one family have, whose vocabularies are filled up."""
+    small = build("llama", tmp_path, num_hidden_layers=1, vocab_size=words)
+    prompts = [[t % min(words, VOCABULARY) for t in TEXT], TEXT]
+    with LanguageModel(small.folder) as other:
+        for prompt in prompts:
+            text = model.conversation()
+            text.append(prompt)
+            made = list(text.generate(25, draft=other.conversation()))
+            assert made == llama.greedy(prompt, 25)
+
+
+def test_what_lies_beside_a_model_is_named_where_it_cannot_be_read(
+    llama: Exported, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(llama.folder, tmp_path / "model")
+    end, tokenizer = folder / "qnnrt.json", folder / "tokenizer.json"
+    for wrong in ("{", "[]", "{}", '{"end": 5}', '{"end": [1.5]}', '{"end": [null]}'):
+        end.write_text(wrong)
+        with pytest.raises(qnnrt.ModelError, match=r'qnnrt\.json is not \{"end": \['):
+            LanguageModel(folder)
+    end.write_text('{"end": [5]}')
+    pytest.importorskip("tokenizers")
+    for wrong in ("{", '{"model": {"type": "X"}}'):
+        tokenizer.write_text(wrong)
+        with pytest.raises(qnnrt.ModelError, match=r"tokenizer\.json is no tokenizer that"):
+            LanguageModel(folder)
+    tokenizer.unlink()
+    with LanguageModel(folder) as model:
+        assert model.end == {5}
+    with pytest.raises(qnnrt.ModelError, match=r"there is no folder .*nothing"):
+        LanguageModel(tmp_path / "nothing")
 
 
 @pytest.mark.parametrize(
