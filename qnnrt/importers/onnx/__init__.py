@@ -264,7 +264,7 @@ def _may_round(graph: passes.Graph, levels: Mapping[Edge, int]) -> bool:
 def _counts(lowering: GraphLowering, value: Value) -> Value:
     """How many rows count: one number for each axis along which the data decide it."""
     from .common import concat
-    from .sizes import axes_of
+    from .counts import axes_of
 
     numbers = [number for _, number in sorted(axes_of(value).items())]
     return numbers[0] if len(numbers) == 1 else concat(lowering, numbers, 0)

@@ -12,10 +12,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from .counts import fewer, from_there, parts, times
 from .einsum import equation
 from .nodes import OnnxNode, Unsupported, axis_of
 from .scope import Results, Scope
-from .sizes import fewer, from_there, parts, times
 from .values import Thing, Value, blocks
 
 #: ONNX op type -> the axis of the rows in its results.

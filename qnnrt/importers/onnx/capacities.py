@@ -15,10 +15,11 @@ import numpy as np
 
 from ...dtypes import is_float, is_number
 from ..guard import shortened
+from .counts import fewer, sized
 from .infer import LARGEST
 from .nodes import Unsupported
 from .scope import Scope
-from .sizes import fewer, itself, sized
+from .sizes import itself
 from .values import Value, constant
 
 

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from .counts import TWO_AXES
 from .nodes import OnnxNode, Unsupported, axis_of
 from .rows import counting, first_of
 from .scope import Lower, Results, Scope
-from .sizes import BESIDE_ROWS, TWO_AXES, filled_up, rounded_up
+from .size_forms import filled_up, rounded_up
+from .sizes import SIZED
 from .values import constant
 
 
@@ -49,4 +51,4 @@ def _pad(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     return [replace(whole, count=g.emitted("Add", [count, number]), axis=axis)]
 
 
-BESIDE_ROWS.register(["Pad"], _pad)
+SIZED.register(["Pad"], _pad)

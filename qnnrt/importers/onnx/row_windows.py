@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from .computed_slices import TAKEN
+from .counts import Number, from_there, more_rows, once, parts, times
 from .nodes import OnnxNode, Unsupported, axis_of
 from .rows import all_rows, counting, lowest, taken_by
 from .scope import Lower, Results, Scope
-from .sizes import Number, from_there, more_rows, once, parts, times
 from .values import Value, constant
 
 __all__ = ["TAKEN"]

@@ -16,21 +16,13 @@ import numpy as np
 import onnx
 
 from ...dtypes import is_float
+from .counts import Number, fewer, is_part, more_rows, once
 from .einsum import equation
 from .infer_shape import shape_slice
 from .nodes import TARGETS, OnnxNode, Unsupported, axis_of
 from .scope import ROWS, Lower, Results, RowsRule, Scope
-from .sizes import (
-    Number,
-    count_of,
-    element_count,
-    fewer,
-    filled_up,
-    is_part,
-    more_rows,
-    once,
-    shape_of,
-)
+from .size_forms import filled_up
+from .sizes import count_of, element_count, shape_of
 from .values import Value, constant, identity
 
 #: Numbers that slices are compared by, each with each.

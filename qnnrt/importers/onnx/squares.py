@@ -11,25 +11,14 @@ import math
 from collections.abc import Callable, Sequence
 
 from .bounded import ELEMENTWISE, kept_axes, with_room
+from .counts import TWO_AXES, Axes, Number, along, axes_of, fewer, from_there, plain, times
 from .einsum import equation
 from .infer_shape import shape_slice
 from .nodes import OnnxNode, Unsupported, axis_of
 from .rows import NEUTRAL, all_rows, counting, from_front, lowest, of_those
 from .scope import Lower, Results, RowsRule, Scope
-from .sizes import (
-    TWO_AXES,
-    Axes,
-    Number,
-    along,
-    axes_of,
-    expanded_to,
-    fewer,
-    from_there,
-    itself,
-    plain,
-    shape_of,
-    times,
-)
+from .sized_shapes import expanded_to
+from .sizes import itself, shape_of
 from .values import Value, blocks
 
 #: ONNX op type -> what takes such values.
