@@ -10,12 +10,10 @@ import numpy as np
 
 from .counts import TWO_AXES, once
 from .nodes import OnnxNode, Unsupported, axis_of
-from .rows import TAKEN, first_of, taken_by
+from .rows import first_of, taken_by
 from .scope import Lower, Results, Scope
 from .sizes import itself
 from .values import Value, constant
-
-__all__ = ["TAKEN", "between", "sliced"]
 
 
 def sliced(g: Scope, n: OnnxNode) -> Value | None:

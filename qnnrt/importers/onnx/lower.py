@@ -36,7 +36,7 @@ from .nodes import needed as needed_input
 from .order import in_order
 from .patterns import OWN_DOMAIN, Scalar
 from .reader import array_of, dense_of, opset_of
-from .scope import CONTROL, ROWS, Lost, Scope
+from .scope import CONTROL, ROWS, TAKEN, Lost, Scope
 from .types import TypeOf
 from .values import Thing, Trace, Value, constant
 from .written import Initializer, Written, initializers, written
@@ -448,8 +448,6 @@ class GraphLowering(Scope):
                 return made
         rule = ROWS.get(node.op) if node.domain == "" else None
         if rule is None and not plain and node.domain == "":
-            from .row_windows import TAKEN
-
             rule = TAKEN.get(node.op)
         if rule is not None and (made := rule(self, node, lower)) is not None:
             return made

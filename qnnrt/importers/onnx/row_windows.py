@@ -11,14 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from .computed_slices import TAKEN
 from .counts import Number, from_there, more_rows, once, parts, times
 from .nodes import OnnxNode, Unsupported, axis_of
 from .rows import all_rows, counting, lowest, taken_by
 from .scope import Lower, Results, Scope
 from .values import Value, constant
-
-__all__ = ["TAKEN"]
 
 _OF_SIZE = "images of which the data decide how large they are"
 

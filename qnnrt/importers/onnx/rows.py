@@ -13,26 +13,19 @@ from dataclasses import replace
 from typing import cast
 
 import numpy as np
-import onnx
 
 from ...dtypes import is_float
-from .counts import Number, fewer, is_part, more_rows, once
+from .counts import Number, fewer, more_rows, once
 from .einsum import equation
 from .infer_shape import shape_slice
 from .nodes import TARGETS, OnnxNode, Unsupported, axis_of
-from .scope import ROWS, Lower, Results, RowsRule, Scope
+from .scope import ROWS, TAKEN, Lower, Results, RowsRule, Scope
 from .size_forms import filled_up
 from .sizes import count_of, element_count, shape_of
 from .values import Value, constant, identity
 
-#: Numbers that slices are compared by, each with each.
-_MOST_COMPARED = 1 << 22
 
-#: ONNX op type -> what takes such values.
-TAKEN: dict[str, RowsRule] = {}
-
-
-def _made_by(*op_types: str) -> Callable[[RowsRule], RowsRule]:
+def made_by(*op_types: str) -> Callable[[RowsRule], RowsRule]:
     def register(rule: RowsRule) -> RowsRule:
         ROWS.register(op_types, rule)
         return rule
@@ -42,13 +35,13 @@ def _made_by(*op_types: str) -> Callable[[RowsRule], RowsRule]:
 
 def taken_by(*op_types: str) -> Callable[[RowsRule], RowsRule]:
     def register(rule: RowsRule) -> RowsRule:
-        TAKEN.update(dict.fromkeys(op_types, rule))
+        TAKEN.register(op_types, rule)
         return rule
 
     return register
 
 
-def _counted(n: OnnxNode) -> bool:
+def any_counted(n: OnnxNode) -> bool:
     return any(v is not None and v.count is not None for v in n.inputs)
 
 
@@ -57,7 +50,7 @@ def all_rows(v: Value) -> Value:
     return v if v.count is None else replace(v, count=None, second=None)
 
 
-def _mask(g: Scope, count: Number, most: int) -> Value:
+def mask_of(g: Scope, count: Number, most: int) -> Value:
     """Which of the rows count: bool[most]."""
 
     def make() -> Value:
@@ -72,7 +65,7 @@ def counting(g: Scope, x: Value, fill: object) -> Value:
     assert x.count is not None
     most = x.shape[x.axis]
     along = (most,) + (1,) * (x.rank - x.axis - 1)
-    mask = g.b.reshape(_mask(g, x.count, most), along)
+    mask = g.b.reshape(mask_of(g, x.count, most), along)
     return g.emitted("Where", [mask, all_rows(x), constant(np.array(fill, x.dtype))])
 
 
@@ -82,7 +75,7 @@ def lowest(dtype: np.dtype) -> object:
     return -np.inf if is_float(dtype) else np.iinfo(dtype).min
 
 
-def _highest(dtype: np.dtype) -> object:
+def highest(dtype: np.dtype) -> object:
     if dtype.kind == "b":
         return True
     return np.inf if is_float(dtype) else np.iinfo(dtype).max
@@ -93,18 +86,18 @@ def _highest(dtype: np.dtype) -> object:
 
 @taken_by("Shape")
 def _shape(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
-    return [shape_of(n, shape_slice(n))] if _counted(n) else None
+    return [shape_of(n, shape_slice(n))] if any_counted(n) else None
 
 
 @taken_by("Size")
 def _size(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
-    return [element_count(g, n.input(0))] if _counted(n) else None
+    return [element_count(g, n.input(0))] if any_counted(n) else None
 
 
 # ---- what makes rows ---------------------------------------------------------------------------
 
 
-@_made_by("NonZero")
+@made_by("NonZero")
 def _non_zero(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     given = n.input(0)
     if given.is_const and given.count is None:
@@ -122,10 +115,10 @@ def _non_zero(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     return [replace(found, count=count_of(g, edge), axis=1)]
 
 
-@_made_by("Compress")
+@made_by("Compress")
 def _compress(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     x, condition = n.input(0), n.input(1)
-    if condition.is_const and not _counted(n):
+    if condition.is_const and not any_counted(n):
         return None
     if "axis" not in n.attrs:
         x, axis = g.emitted("Reshape", [x, constant(np.array([-1]))]), 0
@@ -134,7 +127,7 @@ def _compress(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     if condition.count is not None:
         condition = counting(g, condition, False)
     if x.count is not None and x.axis == axis:
-        mask = _mask(g, x.count, x.shape[axis])
+        mask = mask_of(g, x.count, x.shape[axis])
         if condition.shape != mask.shape:
             raise Unsupported("a choice by a condition that has another number of rows")
         condition, x = g.emitted("And", [condition, mask]), all_rows(x)
@@ -143,7 +136,7 @@ def _compress(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     return [g.emitted("Gather", [x, places], axis=axis)]
 
 
-@_made_by("TopK")
+@made_by("TopK")
 def _top_k(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     x = n.input(0)
     axis = axis_of(n.integer("axis", -1), x.rank)
@@ -155,7 +148,7 @@ def _top_k(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
         raise Unsupported("as many of the largest as the data decide, not in order")
     how = {"axis": axis, "largest": n.integer("largest", 1)}
     if among:
-        worst = lowest if n.integer("largest", 1) else _highest
+        worst = lowest if n.integer("largest", 1) else highest
         x = counting(g, x, worst(x.dtype))
     elif x.count is not None:
         raise Unsupported("rows along two axes, of both of which the data decide how many count")
@@ -182,7 +175,7 @@ def _corners(g: Scope, boxes: Value) -> Value:
     return g.emitted("Concat", ends, axis=2)
 
 
-@_made_by("NonMaxSuppression")
+@made_by("NonMaxSuppression")
 def _suppression(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     boxes, scores = n.input(0), n.input(1)
     if all(v is None or (v.is_const and v.count is None) for v in n.inputs):
@@ -272,7 +265,7 @@ def from_front(g: Scope, index: Value, count: Number) -> Value:
     return g.b.reshape(found, index.shape)  # one place has no dimensions, the number has one
 
 
-def _columns_from_front(g: Scope, index: Value, x: Value) -> Value:
+def columns_from_front(g: Scope, index: Value, x: Value) -> Value:
     """The same of the column of places along the axis of rows."""
     assert x.count is not None
     depth = index.shape[-1]
@@ -284,7 +277,7 @@ def _columns_from_front(g: Scope, index: Value, x: Value) -> Value:
     return g.emitted("Concat", columns, axis=-1)
 
 
-def _places(g: Scope, index: Value) -> Value:
+def places_of(g: Scope, index: Value) -> Value:
     """With the first place in the rows that do not count: what is computed may lie anywhere."""
     if index.count is None or (index.edge is not None and index.edge in g.b.signs.places):
         return index
@@ -293,7 +286,7 @@ def _places(g: Scope, index: Value) -> Value:
 
 @taken_by("GatherElements")
 def _elements(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
-    x, index = n.input(0), _places(g, n.input(1))
+    x, index = n.input(0), places_of(g, n.input(1))
     n.inputs = [x, index]
     if x.count is None or x.axis != axis_of(n.integer("axis"), x.rank):
         return None
@@ -305,7 +298,7 @@ def _elements(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
 
 @taken_by("Gather", "GatherND")
 def _gather(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
-    x, index = n.input(0), _places(g, n.input(1))
+    x, index = n.input(0), places_of(g, n.input(1))
     if x.count is None:
         n.inputs = [x, index]
         return None
@@ -313,14 +306,12 @@ def _gather(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
         axis = axis_of(n.integer("axis"), x.rank)
         if axis != x.axis:
             return None
+        moved = from_front(g, index, x.count)
     else:
         if n.integer("batch_dims") or x.axis >= index.shape[-1]:
             raise Unsupported("places among rows of which the data decide how many count")
         axis = 0
-    if n.op == "GatherND":
-        moved = _columns_from_front(g, index, x)
-    else:
-        moved = from_front(g, index, x.count)
+        moved = columns_from_front(g, index, x)
     n.inputs = [all_rows(x), all_rows(moved)]
     (y,) = lower()
     assert isinstance(y, Value)
@@ -335,7 +326,7 @@ def _gather(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
 @taken_by("Concat")
 def _concat(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     values = [v for v in n.inputs if v is not None]
-    if not _counted(n) or not values:
+    if not any_counted(n) or not values:
         return None
     if len(values) == 1:
         return values
@@ -356,7 +347,7 @@ def _concat(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
         masks = [
             constant(np.ones(v.shape[axis], bool))
             if v.count is None
-            else _mask(g, v.count, v.shape[axis])
+            else mask_of(g, v.count, v.shape[axis])
             for v in values
         ]
         mask = masks[0] if len(masks) == 1 else g.emitted("Concat", masks, axis=0)
@@ -365,9 +356,9 @@ def _concat(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
 
     index = once(g, ("joined", key, rooms), places)
     joined = g.emitted("Gather", [whole, index], axis=axis)
-    counted = [v for v in values if v.count is not None]
-    if len(counted) == 1:
-        (only,) = counted
+    apart = [v for v in values if v.count is not None]
+    if len(apart) == 1:
+        (only,) = apart
         known = sum(rooms) - only.shape[axis]
         joined = replace(joined, count=more_rows(g, cast(Value, only.count), known))
     return [joined if size is None else first_of(g, joined, axis, size)]
@@ -381,7 +372,7 @@ def first_of(g: Scope, x: Value, axis: int, size: int) -> Value:
 
 NEUTRAL: dict[str, Callable[[np.dtype], object]] = {
     "ReduceMax": lowest, "ArgMax": lowest, "ReduceLogSumExp": lowest, "Softmax": lowest,
-    "LogSoftmax": lowest, "ReduceMin": _highest, "ArgMin": _highest,
+    "LogSoftmax": lowest, "ReduceMin": highest, "ArgMin": highest,
     "ReduceProd": lambda dtype: 1, "ReduceSum": lambda dtype: 0, "ReduceMean": lambda dtype: 0,
     "ReduceL1": lambda dtype: 0, "ReduceL2": lambda dtype: 0, "ReduceLogSum": lambda dtype: 0,
     "ReduceSumSquare": lambda dtype: 0,
@@ -464,76 +455,6 @@ def _summed(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     return None
 
 
-def _alike(values: Sequence[Value]) -> bool:
-    """Whether all have the same number of rows along the same axis."""
-    first = values[0]
-    return first.count is not None and all(
-        v.count is first.count and v.axis == first.axis for v in values
-    )
-
-
-def _as_many(g: Scope, index: Value, updates: Value) -> tuple[Value, Value]:
-    """Places and updates with one room: of the ones there have to be as many as of the others."""
-    counted = [v for v in (index, updates) if v.count is not None]
-    if not counted:
-        return index, updates
-    number, other, axis = counted[0].count, counted[-1].count, counted[0].axis
-    assert number is not None
-    if other is not number and not is_part(g, other, number):
-        raise Unsupported("updates and their places with two numbers of rows")
-    if any(v.axis != axis for v in counted) or axis >= min(index.rank, updates.rank):
-        return index, updates
-    if other is number and index.shape[axis] == updates.shape[axis]:
-        return index, updates
-    room = min(index.shape[axis], updates.shape[axis])
-    number = fewer(g, number, room)
-    made = []
-    for v in (index, updates):
-        whole = all_rows(v)
-        if v.shape[axis] > room:
-            cut = [constant(np.array([at])) for at in (0, room, axis)]
-            whole = g.emitted("Slice", [whole, *cut])
-        made.append(whole if v.count is None else replace(whole, count=number, axis=axis))
-    return made[0], made[1]
-
-
-@taken_by("ScatterElements", "ScatterND", "Scatter")
-def _scatter(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
-    """Updates that do not count go to a row that is cut off behind."""
-    x, index, updates = (n.input(i) for i in range(3))
-    if not _counted(n):
-        return None
-    index, updates = _as_many(g, index, updates)
-    many = n.op == "ScatterND"
-    axis = 0 if many else axis_of(n.integer("axis"), x.rank)
-    if not many and x.axis != axis and _alike((x, index, updates)):  # in each row apart
-        n.inputs = [all_rows(v) for v in (x, _places(g, index), updates)]
-        return [replace(v, count=x.count, axis=x.axis) for v in lower() if isinstance(v, Value)]
-    moved = all_rows(index)
-    if x.count is not None:
-        if x.axis >= index.shape[-1] if many else x.axis != axis:
-            raise Unsupported("places in rows of which the data decide how many count")
-        moved = _columns_from_front(g, index, x) if many else from_front(g, index, x.count)
-    counted = [v for v in (index, updates) if v.count is not None]
-    room = x.shape[axis]
-    whole = all_rows(x)
-    if counted:
-        first = counted[0]
-        beyond = np.zeros(index.shape[-1] if many else 1, index.dtype)
-        beyond[0] = room
-        moved = counting(g, replace(moved, count=first.count, axis=first.axis), beyond)
-        extra = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
-        g.budget.array(extra, x.dtype, "a row for what does not count")
-        whole = g.emitted("Concat", [whole, constant(np.zeros(extra, x.dtype))], axis=axis)
-    n.inputs = [whole, moved, all_rows(updates)]
-    (y,) = lower()
-    assert isinstance(y, Value)
-    if counted:
-        cut = [constant(np.array([v])) for v in (0, room, axis)]
-        y = g.emitted("Slice", [y, *cut])
-    return [y if x.count is None else replace(y, count=x.count, axis=x.axis)]
-
-
 @taken_by("RoiAlign")
 def _regions(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     """Regions that do not count lie outside of every image, which costs least."""
@@ -543,91 +464,3 @@ def _regions(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     outside = counting(g, regions, -1e6)
     n.inputs = [n.input(0), replace(outside, count=regions.count, axis=0), n.input(2)]
     return None
-
-
-@_made_by("Unique")
-def _unique(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
-    """By the order of the elements: the first of each that are the same, and how many they are."""
-    given = n.input(0)
-    if given.is_const and given.count is None:
-        return None
-    if given.count is not None:
-        if "axis" in n.attrs and given.rank != 1:
-            raise Unsupported("slices that are there once, of as many as the data decide")
-        flat = g.emitted("Reshape", [given, constant(np.array([-1]))])
-        return _unique_of(g, n, all_rows(flat), flat.count)
-    if "axis" in n.attrs and given.rank != 1:
-        axis = axis_of(n.integer("axis"), given.rank)
-        found = _unique_of(g, n, _ranks(g, given, axis))
-        # Indices that do not count may be beyond the last one.
-        inside = g.emitted("Min", [found[1], constant(np.array(given.shape[axis] - 1))])
-        return [g.emitted("Gather", [given, inside], axis=axis), *found[1:]]
-    return _unique_of(g, n, g.b.reshape(given, (math.prod(given.shape),)))
-
-
-def _ranks(g: Scope, x: Value, axis: int) -> Value:
-    """For each slice, how many come before it where the first difference decides: the same for
-    those that are the same."""
-    order = [axis, *(i for i in range(x.rank) if i != axis)]
-    size = x.shape[axis]
-    rest = math.prod(x.shape) // max(size, 1)
-    if size == 0 or rest == 0 or size * size * rest > _MOST_COMPARED:
-        raise Unsupported(f"{size} slices of {rest} elements of which no two are the same")
-    rows = g.b.reshape(g.b.transpose(x, order), (size, rest))
-    if rows.dtype.kind == "b":
-        rows = g.emitted("Cast", [rows], to=onnx.TensorProto.UINT8)
-    a, b = g.b.reshape(rows, (size, 1, rest)), g.b.reshape(rows, (1, size, rest))
-    same, less = g.emitted("Equal", [a, b]), g.emitted("Less", [b, a])
-    if is_float(rows.dtype):  # a NaN comes last, and is the same as another one
-        last, other = (g.emitted("IsNaN", [v]) for v in (a, b))
-        same = g.emitted("Or", [same, g.emitted("And", [last, other])])
-        less = g.emitted("Or", [less, g.emitted("And", [last, g.emitted("Not", [other])])])
-    differs = g.emitted("Cast", [g.emitted("Not", [same])], to=onnx.TensorProto.INT32)
-    passed = g.emitted("CumSum", [differs, constant(np.array(2))], exclusive=1)
-    none_yet = g.emitted("Equal", [passed, constant(np.array(0, np.int32))])
-    before = g.emitted("Cast", [g.emitted("And", [none_yet, less])], to=onnx.TensorProto.INT32)
-    number = g.emitted("ReduceSum", [before, constant(np.array([1, 2]))], keepdims=0)
-    return g.emitted("Cast", [number], to=onnx.TensorProto.INT64)
-
-
-def _unique_of(g: Scope, n: OnnxNode, x: Value, count: Number | None = None) -> list[Value]:
-    """`count`: how many elements there are, where the data decide it: the others come last."""
-    size, first = x.shape[0], constant(np.array([0]))
-    g.budget.array((size,), np.int64, "the places of elements")
-    mask = None if count is None else _mask(g, count, size)
-    if mask is not None:
-        x = g.emitted("Where", [mask, x, constant(np.array(_highest(x.dtype), x.dtype))])
-    if size == 1 and mask is None:
-        zero = constant(np.zeros(1, np.int64))
-        return [x, zero, zero, constant(np.ones(1, np.int64))]
-    every = constant(np.array([size]))
-    ordered, origin = g.emitted_many("TopK", [x, every], 2, axis=0, largest=0)
-    behind = g.emitted("Slice", [ordered, constant(np.array([1])), every, first])
-    before = g.emitted("Slice", [ordered, first, constant(np.array([size - 1])), first])
-    differs = g.emitted("Not", [g.emitted("Equal", [behind, before])])
-    new = g.emitted("Concat", [constant(np.array([True])), differs], axis=0)
-    new = new if mask is None else g.emitted("And", [new, mask])
-    group = g.emitted("CumSum", [g.emitted("Cast", [new], to=7), constant(np.array(0))])
-    group = g.emitted("Sub", [group, constant(np.array(1))])
-    zeros, ones = (constant(np.full(size, v, np.int64)) for v in (0, 1))
-    if mask is not None:  # of no elements the group before the first one is none
-        ones = g.emitted("Cast", [mask], to=7)
-        group = g.emitted("Max", [group, constant(np.array(0))])
-    numbers = g.emitted("ScatterElements", [zeros, group, ones], reduction="add")
-    inverse = g.emitted("ScatterElements", [zeros, origin, group])
-    places = g.emitted("Squeeze", [g.emitted("NonZero", [new]), first])
-    values, indices = (g.emitted("Gather", [v, places]) for v in (ordered, origin))
-    numbers = replace(numbers, count=places.count, axis=0)
-    if not n.integer("sorted", 1):  # by where the first of them lies
-        assert indices.count is not None
-        indices, order = g.emitted_many("TopK", [indices, every], 2, axis=0, largest=0)
-        indices, order = (replace(v, count=places.count, axis=0) for v in (indices, order))
-        values, numbers = (g.emitted("Gather", [v, order]) for v in (values, numbers))
-        rank = g.emitted("ScatterElements", [zeros, all_rows(order), constant(np.arange(size))])
-        inverse = g.emitted("Gather", [rank, inverse])
-    if count is not None:
-        inverse = replace(inverse, count=count, axis=0)
-    return [values, indices, inverse, numbers]
-
-
-TARGETS["Unique"] = "TopK, NonZero and ScatterElements"

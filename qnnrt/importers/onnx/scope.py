@@ -42,7 +42,25 @@ CONTROL: Table[Control] = Table(
 #: None where the node is like any other.
 RowsRule = Callable[["Scope", OnnxNode, Lower], Results | None]
 #: ONNX op type of the default domain -> what makes values with as many rows as the data decide.
-ROWS: Table[RowsRule] = Table({"rows": "Compress NonMaxSuppression NonZero TopK Unique"})
+ROWS: Table[RowsRule] = Table(
+    {"rows": "Compress NonMaxSuppression NonZero TopK", "unique": "Unique"}
+)
+#: What takes such values and does not treat their rows one by one.
+TAKEN: Table[RowsRule] = Table(
+    {
+        "computed_slices": "Slice",
+        "row_windows": (
+            "AveragePool Conv ConvTranspose GRU GlobalAveragePool GlobalMaxPool "
+            "InstanceNormalization LSTM LpPool MaxPool Pad RNN Resize"
+        ),
+        "rows": (
+            "ArgMax ArgMin CastLike Concat CumSum Einsum Gather GatherElements GatherND LogSoftmax "
+            "MatMul ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin "
+            "ReduceProd ReduceSum ReduceSumSquare RoiAlign Shape Size Softmax"
+        ),
+        "scattered": "Scatter ScatterElements ScatterND",
+    }
+)
 
 
 class Lost(Exception):
