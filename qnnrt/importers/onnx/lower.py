@@ -16,7 +16,7 @@ from ..budget import Budget
 from ..encodings import Coded
 from ..graph import Edge, Op, physical
 from ..guard import shortened
-from . import alike, constants, fold, patterns
+from . import alike, constants, counted, fold, patterns
 from .alike import ALIKE
 from .bodies import (
     CLASSICAL,
@@ -36,23 +36,13 @@ from .nodes import needed as needed_input
 from .order import in_order
 from .patterns import OWN_DOMAIN, Scalar
 from .reader import array_of, dense_of, opset_of
-from .scope import CONTROL, ROWS, TAKEN, Lost, Scope
+from .scope import CONTROL, ROWS, Lost, Scope
 from .types import TypeOf
 from .values import Thing, Trace, Value, constant
 from .written import Initializer, Written, initializers, written
 
 #: What keeps a constant with an encoding as the integers that it is.
 _KEEP_CODES = {"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
-
-#: What makes a shape of such inputs.
-_SIZED = {
-    "Concat": slice(None),
-    "ConstantOfShape": slice(1),
-    "Expand": slice(1, 2),
-    "Range": slice(3),
-    "Slice": slice(2, 3),
-    "Tile": slice(1, 2),
-}
 
 #: How many types of a node's inputs an error message lists.
 _LISTED = 8
@@ -281,11 +271,11 @@ class GraphLowering(Scope):
 
     def _held_by(self, node: Written, inputs: Sequence[Value | None]) -> str:
         """What a caller can do about a size that the data decide."""
-        if node.domain or node.op_type not in _SIZED:
+        if node.domain or node.op_type not in counted.SHAPED:
             return ""
         from . import capacities
 
-        places = _SIZED[node.op_type]
+        places = counted.SHAPED[node.op_type]
         return capacities.advice(node.input[places], inputs[places])
 
     def _hold(self, name: str) -> None:
@@ -381,36 +371,33 @@ class GraphLowering(Scope):
         if spec is not None:
             check(spec, node)
             node.attrs = spec.defaults | node.attrs
-        counted = _SIZED.get(node.op) if node.domain == "" else None
-        if counted and any(
-            v is not None and not v.is_const and v.dtype.kind in "iu" for v in node.inputs[counted]
-        ):
-            from . import sizes
-
-            sizes.of_counts(self, node)
-        fixed, sized = True, False  # of fixed shapes alone, of sizes that the data decide
-        twice = False  # along two axes
+        # Of fixed shapes alone, or of sizes or of rows along two axes that the data decide.
+        fixed, sized, twice = True, False, False
+        if node.domain == "" and node.op in counted.SHAPED:
+            counted.of_counts(self, node)
         for v in node.inputs:
             if v is not None:
                 sized = sized or v.sizes is not None
                 if v.count is not None:
                     fixed, twice = False, twice or v.second is not None
-        if spec is not None and twice and body is None:
-            return self._squares(node, spec, opsets)
-        if spec is not None and sized:
-            from . import sizes
-
+        if spec is not None:
             known = spec
-            made = sizes.computed(self, node, opsets, lambda: self._by_rows(node, known, opsets))
-            if made is not None:
-                return made
-        if node.op == "Slice" and node.domain == "" and not all(
-            v is None or v.is_const for v in node.inputs[1:3]
-        ):  # fmt: skip
-            from .computed_slices import sliced
 
-            if (part := sliced(self, node)) is not None:
-                return [part]
+            def lower() -> Sequence[Thing | None]:
+                return self._tensors(node, known, opsets)
+
+            def expand() -> Sequence[Thing | None] | None:
+                return self._expand(node, known, opsets)
+
+            if twice and body is None:
+                return counted.along_two_axes(self, node, lower, expand)
+            if sized:
+                made = counted.of_sizes(self, node, opsets, lower, expand)
+                if made is not None:
+                    return made
+        is_slice = node.op == "Slice" and node.domain == ""
+        if is_slice and (part := counted.sliced(self, node)) is not None:
+            return [part]
         if node.domain == MICROSOFT and (direct := DIRECT.get(node.op)) is not None:
             self.b.scope = node.name
             if (value := direct(self, node)) is not None:
@@ -430,48 +417,7 @@ class GraphLowering(Scope):
             return rule(self, node, opsets)
         if fixed and not sized and node.op not in ROWS:
             return self._tensors(node, spec, opsets)
-        return self._by_rows(node, spec, opsets)
-
-    def _by_rows(
-        self, node: OnnxNode, spec: Spec, opsets: dict[str, int]
-    ) -> Sequence[Thing | None]:
-        """A node of tensors, some of them maybe with as many rows as the data decide."""
-
-        def lower() -> Sequence[Thing | None]:
-            return self._tensors(node, spec, opsets)
-
-        plain = all(v is None or v.count is None for v in node.inputs)
-        if not plain and node.domain == "":
-            from . import squares
-
-            if (made := squares.joined(self, node, lower)) is not None:
-                return made
-        rule = ROWS.get(node.op) if node.domain == "" else None
-        if rule is None and not plain and node.domain == "":
-            rule = TAKEN.get(node.op)
-        if rule is not None and (made := rule(self, node, lower)) is not None:
-            return made
-        if plain or all(v is None or v.count is None for v in node.inputs):
-            return lower()
-        from . import bounded
-
-        if node.op in bounded.RULES:
-            return bounded.kept_apart(self, node, lower)
-        expanded = self._expand(node, spec, opsets)
-        if expanded is None:
-            raise Unsupported("an input with as many rows as the data decide")
-        return expanded
-
-    def _squares(
-        self, node: OnnxNode, spec: Spec, opsets: dict[str, int]
-    ) -> Sequence[Thing | None]:
-        """A node of tensors of which the data decide along two axes how many rows count."""
-        from . import squares
-
-        def lower() -> Sequence[Thing | None]:
-            return self._tensors(node, spec, opsets)
-
-        return squares.taken(self, node, lower, lambda: self._expand(node, spec, opsets))
+        return counted.by_rows(self, node, lower, expand)
 
     def _tensors(
         self, node: OnnxNode, spec: Spec, opsets: dict[str, int]
