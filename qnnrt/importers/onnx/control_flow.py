@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from ..guard import shortened
+from .counts import Number, along, axes_of
 from .functions import defined, needed
 from .nodes import TARGETS, OnnxNode, Unsupported, axis_of
 from .order import in_order
@@ -153,7 +154,8 @@ def _if(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
 
 @controls("Loop", to="its body for each turn")
 def _loop(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
-    trips, going = node.const_input(0, "the trip count"), node.optional(1)
+    last, number = _trips(g, node)
+    going = node.optional(1)
     state = [g.thing(name) for name in node.written.input[2:]]
     body = Body.of(g, node, "body", opsets)
     count = len(state)
@@ -165,23 +167,26 @@ def _loop(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
     used = [i for i in range(count, len(node.outputs)) if node.outputs[i]]
     names = [*body.outputs[: 1 + count], *(body.outputs[1 + i] for i in used)]
     rows: list[Things] = []
-    last = None if trips is None else int(trips.reshape(-1)[0])
     active: Value | None = None  # where the data can end the loop: has it not yet?
     if going is not None and not going.is_const:
         active, going = going, None
+        number = None if number is None else g.b.reshape(number, ())
+    ran: list[Value] = []  # which turns are, where the data decide it
     turn = 0
     while (going is None or going.const.all()) and (last is None or turn < last):
-        if active is not None and (last is None or last > _MOST_MASKED or used):
+        if (active or number) is not None and (last is None or last > _MOST_MASKED):
             raise Unsupported("the data decide how often it is run")
         g.budget.step(node.written)
         start = [constant(np.array(turn, np.int64)), constant(np.array(True))]
-        if active is None:
+        now = _and(g, active, number, turn)
+        if now is None:
             keep, *found = body.run([*start, *state], names)
             state = found[:count]
         else:
-            with g.only_if(active, True):
+            with g.only_if(now, True):
                 keep, *found = body.run([*start, *state], names)
-            state = [_where(g, active, a, b) for a, b in zip(found, state, strict=True)]
+            state = [_where(g, now, a, b) for a, b in zip(found[:count], state, strict=True)]
+            ran.append(now)
         rows.append(found[count:])
         turn += 1
         if not isinstance(keep, Value) or keep.count is not None:
@@ -196,10 +201,40 @@ def _loop(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
     if not rows and not all(map(body.tells, (1 + i for i in used))):
         first = [constant(np.array(0, np.int64)), constant(np.array(True))]
         kinds = body.run([*first, *state], names)[1 + count :]  # nobody reads what it computes
+    turns = _turns(g, number if active is None else None, ran, turn) if used and ran else None
     for k, i in enumerate(used):
         like = kinds[k] if kinds else None
-        results[i] = _stacked(g, body, 1 + i, [row[k] for row in rows], 0, like)
+        whole = _stacked(g, body, 1 + i, [row[k] for row in rows], 0, like)
+        results[i] = whole if turns is None else along(whole, axes_of(whole) | {0: turns})
     return results[: len(node.outputs)]
+
+
+def _trips(g: Scope, node: OnnxNode) -> tuple[int | None, Number | None]:
+    """How often a loop is run at most, and the number that the data decide."""
+    name = node.written.input[0]
+    size = g.thing(name) if name else None
+    if not isinstance(size, Value) or size.sizes is None or len(size.sizes) != 1:
+        trips = node.const_input(0, "the trip count")
+        return (None if trips is None else int(trips.reshape(-1)[0])), None
+    return int(size.const.reshape(-1)[0]), size.sizes[0]
+
+
+def _and(g: Scope, active: Value | None, number: Number | None, turn: int) -> Value | None:
+    """Whether a turn is run, where the data decide it."""
+    if number is None:
+        return active
+    within = g.b.reshape(g.emitted("Greater", [number, constant(np.array(turn))]), ())
+    return within if active is None else g.emitted("And", [g.b.reshape(active, ()), within])
+
+
+def _turns(g: Scope, number: Number | None, ran: Sequence[Value], turns: int) -> Number:
+    """How many turns were run: those in front."""
+    if number is not None:
+        zero = constant(np.array([0]))
+        return g.emitted("Max", [number, zero]) if ("least", number) in g.counts else number
+    known = constant(np.array([turns - len(ran)]))
+    each = [g.b.reshape(g.emitted("Cast", [v], to=7), (1,)) for v in ran]
+    return g.emitted("ReduceSum", [g.emitted("Concat", [known, *each], axis=0)], keepdims=1)
 
 
 def _stacked(

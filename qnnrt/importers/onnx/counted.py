@@ -12,14 +12,18 @@ from .scope import ROWS, TAKEN, Lower, Results, Scope
 from .values import Value
 
 #: ONNX op type -> the inputs of which it makes a shape.
-SHAPED = {
+SHAPED: dict[str, slice] = {
     "Concat": slice(None),
     "ConstantOfShape": slice(1),
     "Expand": slice(1, 2),
     "Range": slice(3),
+    "Resize": slice(3, 4),
     "Slice": slice(2, 3),
     "Tile": slice(1, 2),
 }
+
+#: And those that a capacity is for.
+HELD: dict[str, slice] = SHAPED | {"Loop": slice(1)}
 
 #: The node through the function that ONNX defines it by; None where there is none.
 Expand = Callable[[], Results | None]

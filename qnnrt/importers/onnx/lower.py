@@ -271,11 +271,11 @@ class GraphLowering(Scope):
 
     def _held_by(self, node: Written, inputs: Sequence[Value | None]) -> str:
         """What a caller can do about a size that the data decide."""
-        if node.domain or node.op_type not in counted.SHAPED:
+        if node.domain or node.op_type not in counted.HELD:
             return ""
         from . import capacities
 
-        places = counted.SHAPED[node.op_type]
+        places = counted.HELD[node.op_type]
         return capacities.advice(node.input[places], inputs[places])
 
     def _hold(self, name: str) -> None:
