@@ -89,7 +89,26 @@ def held(g: Scope, name: str, value: Value, most: int) -> tuple[Value, Value | N
     numbers = [within] if count == 1 else g.emitted_many(
         "Split", [within, constant(np.ones(count, np.int64))], count, axis=0
     )  # fmt: skip
-    return replace(sized(np.full(value.shape, most, value.dtype), numbers), exact=value), value
+    known = _known(g, value)
+    whole = np.array([most if k is None else k for k in known], value.dtype).reshape(value.shape)
+    decided = [None if k is not None else number for k, number in zip(known, numbers, strict=True)]
+    wanted = value
+    if any(k is not None for k in known):
+        rest = constant(np.flatnonzero([k is None for k in known]))
+        wanted = g.emitted("Gather", [g.b.reshape(value, (count,)), rest])
+    return replace(sized(whole, decided), exact=value), wanted
+
+
+def _known(g: Scope, value: Value) -> list[int | None]:
+    """Of a computed list of numbers, those that are there when a file is loaded: a shape has
+    batches and channels beside the sizes that the data decide."""
+    count = math.prod(value.shape)
+    parts = g.numbering.joined(g.b.edge(value)) or []
+    found: list[int | None] = []
+    for part in parts:
+        size = math.prod(part.shape)
+        found += [None] * size if part.data is None else np.asarray(part.data).reshape(-1).tolist()
+    return found if len(found) == count and None in found else [None] * count
 
 
 def larger(g: Scope, a: Value, b: Value) -> Value:

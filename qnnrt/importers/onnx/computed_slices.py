@@ -4,13 +4,12 @@ lie between the ends."""
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
-from .counts import TWO_AXES, once
-from .nodes import OnnxNode, Unsupported, axis_of
-from .rows import first_of, taken_by
+from .counts import along, axes_of, once
+from .nodes import OnnxNode, axis_of
+from .rows import all_rows, first_of, taken_by
 from .scope import Lower, Results, Scope
 from .sizes import itself
 from .values import Value, constant
@@ -87,12 +86,11 @@ def _numbers(g: Scope, v: Value) -> list[Value]:
 
 def between(g: Scope, x: Value, axis: int, start: Value, end: Value, step: int) -> Value:
     """The rows from `start` to before `end`, int64[1], which may be beyond either end."""
-    if x.second is not None or (x.count is not None and x.axis != axis):
-        raise Unsupported(TWO_AXES)
-    room = x.shape[axis]
+    room, axes = x.shape[axis], axes_of(x)
+    own, whole = axes.get(axis), all_rows(x)
     if room == 0 or step == 0:
-        return replace(x, count=constant(np.array([0])), axis=axis)
-    length = constant(np.array([room])) if x.count is None else x.count
+        return along(whole, axes | {axis: constant(np.array([0]))})
+    length = constant(np.array([room])) if own is None else own
     zero, less = constant(np.array([0])), 1 if step < 0 else 0
     first, last = (constant(np.array([v])) for v in (-less, 1))
 
@@ -113,12 +111,11 @@ def between(g: Scope, x: Value, axis: int, start: Value, end: Value, step: int) 
         start = within(start, zero)
         ends = [start, end] if less else [end, start]
         count = g.emitted("Max", [g.emitted("Sub", ends), zero])
-    if less and x.count is not None:  # there may be none
+    if less and own is not None:  # there may be none
         count = g.emitted("Min", [count, length])
     if abs(step) > 1:
         more = g.emitted("Add", [count, constant(np.array([abs(step) - 1]))])
         count = g.emitted("Div", [more, constant(np.array([abs(step)]))])
-    whole = replace(x, count=None)
     if not front or step > 1:
         steps = constant(np.arange(math.ceil(room / abs(step))) * step)
         places = g.emitted("Add", [start, steps])
@@ -128,4 +125,4 @@ def between(g: Scope, x: Value, axis: int, start: Value, end: Value, step: int) 
     if span is not None and step == 1 and 0 < span <= room:
         whole = first_of(g, whole, axis, span)
         once(g, ("span", count), lambda: constant(np.array([span])))
-    return replace(whole, count=count, axis=axis)
+    return along(whole, axes | {axis: count})

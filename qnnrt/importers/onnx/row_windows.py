@@ -13,6 +13,7 @@ import numpy as np
 
 from .counts import Number, from_there, more_rows, once, parts, times
 from .nodes import OnnxNode, Unsupported, axis_of
+from .resized import resized
 from .rows import all_rows, counting, lowest, taken_by
 from .scope import Lower, Results, Scope
 from .values import Value, constant
@@ -178,6 +179,8 @@ _BY_SCALE = {"half_pixel", "pytorch_half_pixel", "asymmetric"}
 def _resize(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     if (x := _along(n)) is None:
         return None
+    if n.has(3) and n.input(3).is_const:
+        return resized(g, n, lower)
     scales = n.optional(2)
     how = n.text("coordinate_transformation_mode", "half_pixel")
     known = scales is not None and scales.is_const and scales.const.size == x.rank

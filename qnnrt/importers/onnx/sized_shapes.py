@@ -122,18 +122,16 @@ def _slice(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     axis = axis_of(axes[at[0]], x.rank)
     if starts.const[at[0]] != 0 or steps[at[0]] != 1:
         return None
-    if x.count is not None and x.axis != axis:
-        raise Unsupported(TWO_AXES)
     n.inputs = [x, starts, plain(ends), *n.inputs[3:]]
     (made,) = lower()
     assert isinstance(made, Value)
-    if made.count is at[1]:
-        return [made]
-    if made.count is not None:
-        return [replace(made, count=fewer(g, made.count, at[1]))]
-    most = int(ends.const[at[0]])
-    number = at[1] if most <= x.shape[axis] else fewer(g, at[1], x.shape[axis])
-    return [replace(made, count=number, axis=axis)]
+    counted = axes_of(made)
+    if axis in counted:
+        number = fewer(g, counted[axis], at[1])
+    else:
+        most = int(ends.const[at[0]])
+        number = at[1] if most <= x.shape[axis] else fewer(g, at[1], x.shape[axis])
+    return [along(made, counted | {axis: number})]
 
 
 @_takes_sizes("Split")
@@ -161,19 +159,6 @@ def _split(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
         step = constant(np.array([most])) if number is None else number
         start = g.emitted("Add", [start, step])
     return found
-
-
-@_takes_sizes("Resize")
-def _resize(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
-    """To as many images, or channels of them, as there are."""
-    x, sizes = n.input(0), n.input(3)
-    axes = [axis_of(a, x.rank) for a in n.integers("axes") or range(x.rank)]
-    assert sizes.sizes is not None
-    for axis, number in zip(axes, sizes.sizes, strict=True):
-        if number is not None and (number is not x.count or axis != x.axis):
-            raise Unsupported("an image resized to a size that the data decide")
-    n.inputs = [*n.inputs[:3], plain(sizes)]
-    return lower()
 
 
 @_takes_sizes("Range")

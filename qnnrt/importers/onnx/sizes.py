@@ -48,7 +48,8 @@ _PLACES = {
 SIZED: Table[RowsRule] = Table(
     {
         "padded": "Pad",
-        "sized_shapes": "ConstantOfShape Expand Range Reshape Resize Slice Split Tile TopK",
+        "resized": "Resize",
+        "sized_shapes": "ConstantOfShape Expand Range Reshape Slice Split Tile TopK",
     }
 )
 

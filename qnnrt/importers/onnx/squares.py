@@ -11,10 +11,12 @@ import math
 from collections.abc import Callable, Sequence
 
 from .bounded import ELEMENTWISE, kept_axes, with_room
+from .computed_slices import sliced
 from .counts import TWO_AXES, Axes, Number, along, axes_of, fewer, from_there, plain, times
 from .einsum import equation
 from .infer_shape import shape_slice
 from .nodes import OnnxNode, Unsupported, axis_of
+from .resized import resized
 from .rows import NEUTRAL, all_rows, counting, from_front, lowest, of_those
 from .scope import Lower, Results, RowsRule, Scope
 from .sized_shapes import expanded_to
@@ -24,8 +26,8 @@ from .values import Value, blocks
 #: ONNX op type -> what takes such values.
 _TAKEN: dict[str, RowsRule] = {}
 
-#: Operators whose second input is a shape.
-_SHAPED = {"Expand", "Reshape"}
+#: Operators of which an input is a shape, and which one.
+_SHAPED = {"Expand": 1, "Reshape": 1, "Resize": 3}
 
 
 def _taken_by(*op_types: str) -> Callable[[RowsRule], RowsRule]:
@@ -38,9 +40,9 @@ def _taken_by(*op_types: str) -> Callable[[RowsRule], RowsRule]:
 
 def taken(g: Scope, n: OnnxNode, lower: Lower, expand: Callable[[], Results | None]) -> Results:
     """The results of a node with such an input."""
-    shaped = n.op in _SHAPED and n.domain == ""
+    shape = _SHAPED.get(n.op) if n.domain == "" else None
     n.inputs = [
-        itself(g, v) if v is not None and v.sizes is not None and not (shaped and i) else v
+        itself(g, v) if v is not None and v.sizes is not None and i != shape else v
         for i, v in enumerate(n.inputs)
     ]
     rule = _TAKEN.get(n.op) if n.domain == "" else None
@@ -235,6 +237,13 @@ def _expand(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     return expanded_to(g, n, lower)
 
 
+@_taken_by("Resize")
+def _resize(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
+    if not n.has(3) or not n.input(3).is_const:
+        raise Unsupported(TWO_AXES)
+    return resized(g, n, lower)
+
+
 @_taken_by("Trilu")
 def _triangle(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     axes = axes_of(n.input(0))
@@ -259,6 +268,9 @@ def _gather(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
 @_taken_by("Slice")
 def _slice(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
     x = n.input(0)
+    if not all(v is None or v.is_const for v in n.inputs[1:3]):
+        part = sliced(g, n)
+        return None if part is None else [part]
     starts, ends = n.axes("starts", 1), n.axes("ends", 2)
     if starts is None or ends is None:
         return None
