@@ -119,3 +119,57 @@ def test_a_computed_count_needs_a_capacity() -> None:
         importer.load(proto)
     with pytest.raises(UnsupportedOpError, match="the data decide how often it is run"):
         importer.load(proto, capacities={"trips": 2000})
+
+
+@pytest.mark.parametrize("before", [0, 2])
+@pytest.mark.parametrize("new", [0, 1])
+def test_what_is_appended_to_a_list_is_as_long_as_the_turns(new: int, before: int) -> None:
+    """`crops.append(...)` for each box, as torch.jit.script writes it."""
+    several = helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, None))
+    appended = [node("SequenceInsert", ["s", "column"], ["s2"])]
+    body = helper.make_graph(
+        [ROW, ON, node("Unsqueeze", ["row", "first"], ["column"]), *appended], "body",
+        [
+            helper.make_tensor_value_info("turn", INT64, []),
+            helper.make_tensor_value_info("on", BOOL, []),
+            helper.make_value_info("s", several),
+        ],
+        [helper.make_tensor_value_info("on2", BOOL, []), helper.make_value_info("s2", several)],
+    )  # fmt: skip
+    start = node("SequenceConstruct", ["one"] * before, ["start"])
+    if not before:
+        start = node("SequenceEmpty", [], ["start"])
+    nodes = [
+        *COUNTED, start, node("Loop", ["count", "", "start"], ["list"], body=body),
+        node("ConcatFromSequence", ["list"], ["whole"], axis=0, new_axis=new),
+        node("SequenceLength", ["list"], ["length"]),
+        node("Neg", ["whole"], ["y0"]), node("Neg", ["length"], ["y1"]),
+    ]  # fmt: skip
+    given = {k: v for k, v in NUMBERS.items() if k != "none"}
+    if before:
+        given["one"] = np.ones(1, np.float32)
+    proto = make(nodes, {"x": (SIZE,)}, ["y0", "y1"], given, types={"y1": INT64})
+    # ONNX Runtime joins no empty list.
+    agree(proto, [{"x": x} for x in rows() if before or (x > 0).any()])
+
+
+def test_a_list_that_grows_differently_is_refused() -> None:
+    several = helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, None))
+    body = helper.make_graph(
+        [ROW, ON, node("SequenceInsert", ["s", "row", "front"], ["s2"])], "body",
+        [
+            helper.make_tensor_value_info("turn", INT64, []),
+            helper.make_tensor_value_info("on", BOOL, []),
+            helper.make_value_info("s", several),
+        ],
+        [helper.make_tensor_value_info("on2", BOOL, []), helper.make_value_info("s2", several)],
+    )  # fmt: skip
+    nodes = [
+        *COUNTED, node("SequenceEmpty", [], ["start"]),
+        node("Loop", ["count", "", "start"], ["list"], body=body),
+        node("ConcatFromSequence", ["list"], ["whole"], axis=0, new_axis=1),
+        node("Neg", ["whole"], ["y"]),
+    ]  # fmt: skip
+    given = {k: v for k, v in NUMBERS.items() if k != "none"} | {"front": np.array(0)}
+    with pytest.raises(UnsupportedOpError, match="decides about a sequence"):
+        importer.load(make(nodes, {"x": (SIZE,)}, ["y"], given))

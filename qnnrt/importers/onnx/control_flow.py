@@ -10,14 +10,14 @@ import numpy as np
 import onnx
 
 from ..guard import shortened
-from .counts import Number, along, axes_of
+from .counts import Number, along, axes_of, more_rows, times
 from .functions import defined, needed
 from .nodes import TARGETS, OnnxNode, Unsupported, axis_of
 from .order import in_order
 from .patterns import simplify
 from .rows import either_rows
 from .scope import CONTROL, Control, Scope, Things
-from .values import Thing, Value, constant
+from .values import Items, Thing, Value, constant
 from .written import Written, written
 
 Opsets = dict[str, int]
@@ -172,6 +172,7 @@ def _loop(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
         active, going = going, None
         number = None if number is None else g.b.reshape(number, ())
     ran: list[Value] = []  # which turns are, where the data decide it
+    longer: list[list[int | None]] = []  # by how much each of those makes its sequences longer
     turn = 0
     while (going is None or going.const.all()) and (last is None or turn < last):
         if (active or number) is not None and (last is None or last > _MOST_MASKED):
@@ -185,7 +186,12 @@ def _loop(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
         else:
             with g.only_if(now, True):
                 keep, *found = body.run([*start, *state], names)
-            state = [_where(g, now, a, b) for a, b in zip(found[:count], state, strict=True)]
+            grown = [_grown(a, b) for a, b in zip(found[:count], state, strict=True)]
+            state = [
+                _where(g, now, a, b) if more is None else a
+                for a, b, more in zip(found[:count], state, grown, strict=True)
+            ]
+            longer.append(grown)
             ran.append(now)
         rows.append(found[count:])
         turn += 1
@@ -196,17 +202,45 @@ def _loop(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
             going = None
         else:
             going = keep
+    turns = _turns(g, number if active is None else None, ran, turn) if ran else None
+    if turns is not None:
+        columns = zip(state, zip(*longer, strict=True), strict=True)
+        state = [_as_long(g, v, adds, turns, turn - len(ran)) for v, adds in columns]
     results: Things = [*state, *[None] * (len(node.outputs) - count)]
     kinds: Things = []
     if not rows and not all(map(body.tells, (1 + i for i in used))):
         first = [constant(np.array(0, np.int64)), constant(np.array(True))]
         kinds = body.run([*first, *state], names)[1 + count :]  # nobody reads what it computes
-    turns = _turns(g, number if active is None else None, ran, turn) if used and ran else None
     for k, i in enumerate(used):
         like = kinds[k] if kinds else None
         whole = _stacked(g, body, 1 + i, [row[k] for row in rows], 0, like)
         results[i] = whole if turns is None else along(whole, axes_of(whole) | {0: turns})
     return results[: len(node.outputs)]
+
+
+def _grown(a: Thing | None, b: Thing | None) -> int | None:
+    """How many tensors a turn puts behind a sequence; None if it is none, or it does more to it.
+    A turn is run if those before it are, so that the next one may take them for being there."""
+    if not isinstance(a, Items) or not isinstance(b, Items) or a.count is not b.count:
+        return None
+    kept = len(a.values) >= len(b.values) and all(
+        v is w for v, w in zip(a.values, b.values, strict=False)
+    )
+    return len(a.values) - len(b.values) if kept and a.count is None else None
+
+
+def _as_long(
+    g: Scope, v: Thing | None, adds: Sequence[int | None], turns: Number, known: int
+) -> Thing | None:
+    """A sequence with as many tensors as the turns that were run have put behind it; of all turns
+    so many are run whatever the data are."""
+    if not isinstance(v, Items) or not any(adds):
+        return v
+    each = adds[0]
+    if each is None or any(more != each for more in adds):
+        raise Unsupported("turns that make a sequence longer by different numbers of tensors")
+    before = len(v.values) - each * (len(adds) + known)
+    return Items(v.values, more_rows(g, times(g, turns, each), before))
 
 
 def _trips(g: Scope, node: OnnxNode) -> tuple[int | None, Number | None]:

@@ -6,16 +6,27 @@ from __future__ import annotations
 import numpy as np
 
 from .control_flow import Body, Opsets, controls, stacked, taken_apart
+from .counts import Number, along, axes_of, sized, times
 from .nodes import OnnxNode, Unsupported, axis_of
 from .scope import Scope, Things
 from .values import Items, Thing, Value, constant
+
+#: Operators that take sequences of as many tensors as the data decide.
+_COUNTED = {"ConcatFromSequence", "SequenceLength"}
 
 
 def _sequence(g: Scope, node: OnnxNode, index: int = 0) -> list[Value]:
     found = g.thing(node.written.input[index]) if index < len(node.written.input) else None
     if not isinstance(found, Items):
         raise ValueError(f"input {index} is not a sequence")
+    if found.count is not None and node.op not in _COUNTED:
+        raise Unsupported("a sequence of as many tensors as the data decide")
     return found.values
+
+
+def _count(g: Scope, node: OnnxNode) -> Number | None:
+    found = g.thing(node.written.input[0])
+    return found.count if isinstance(found, Items) else None
 
 
 def _tensor(g: Scope, node: OnnxNode, index: int) -> Value:
@@ -75,7 +86,7 @@ def _erase(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
 
 @controls("SequenceLength", to=_TO)
 def _length(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
-    return [constant(np.array(len(_sequence(g, node)), np.int64))]
+    return [sized(np.array(len(_sequence(g, node)), np.int64), [_count(g, node)])]
 
 
 @controls("ConcatFromSequence", to="Concat")
@@ -86,9 +97,18 @@ def _concat(g: Scope, node: OnnxNode, opsets: Opsets) -> Things:
     if "axis" not in node.attrs:
         raise ValueError("the attribute 'axis' is missing")
     axis = node.integer("axis")
-    if node.integer("new_axis"):
-        return [stacked(g, values, axis)]
-    return [values[0] if len(values) == 1 else g.emitted("Concat", values, axis=axis)]
+    number, new = _count(g, node), node.integer("new_axis")
+    if new:
+        whole = stacked(g, values, axis)
+    else:
+        whole = values[0] if len(values) == 1 else g.emitted("Concat", values, axis=axis)
+    if number is None:
+        return [whole]
+    axis = axis_of(axis, whole.rank)
+    each = 1 if new else values[0].shape[axis]
+    if not new and any(v.shape[axis] != each or axis in axes_of(v) for v in values):
+        raise Unsupported("a sequence of as many tensors as the data decide, of different sizes")
+    return [along(whole, axes_of(whole) | {axis: times(g, number, each)})]
 
 
 @controls("SplitToSequence", to="Split")

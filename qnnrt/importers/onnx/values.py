@@ -113,9 +113,14 @@ def _run(v: Value, perm: Perm) -> int:
 
 @dataclass(eq=False, slots=True)
 class Items:
-    """A sequence of tensors."""
+    """A sequence of tensors.
+
+    Attributes:
+        count: how many of the first are there, int64[1], where the data decide it.
+    """
 
     values: list[Value]
+    count: Value | None = None
 
 
 #: What a name in a graph can stand for.
