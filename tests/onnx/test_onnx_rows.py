@@ -345,15 +345,40 @@ def test_a_pad_by_another_number_than_what_is_missing_counts() -> None:
     check(nodes, several(9), {"twice": 0, "more": 0}, FIRST)
 
 
-def test_a_pad_in_front_by_a_number_that_the_data_decide_is_refused() -> None:
+def test_a_pad_in_front_by_a_number_that_the_data_decide() -> None:
+    """As the newest of a history are kept behind zeros."""
     nodes = [
-        *CHOSEN,
-        node("Shape", ["y"], ["n"]),
+        *CHOSEN[:-1],
+        node("Gather", ["x", "kept"], ["rows"]),
+        node("Gather", ["table", "kept"], ["columns"]),
+        node("Shape", ["rows"], ["n"]),
         node("Concat", ["n", "first"], ["pads"], axis=0),
-        node("Pad", ["x", "pads"], ["z"]),
+        node("Pad", ["x", "pads", "minus"], ["more"]),
+        node("Pad", ["rows", "pads", "minus"], ["twice"]),
+        node("Sub", ["four", "n"], ["rest"]),
+        node("Max", ["rest", "first"], ["missing"]),
+        node("Concat", ["missing", "one", "one", "first"], ["four pads"], axis=0),
+        node("Pad", ["columns", "four pads"], ["filled"]),
     ]
-    with pytest.raises(UnsupportedOpError, match="padding in front"):
-        importer.load(make(nodes, {"x": (6,)}, ["z"], FIRST))
+    constants = {
+        **FIRST, "table": random(8, 9, 2), "minus": np.float32(-1), "four": np.array([4]),
+        "one": np.array([1]),
+    }  # fmt: skip
+    check(nodes, several(9), {"more": 0, "twice": 0, "filled": 0}, constants)
+
+
+@pytest.mark.parametrize("known", [4, 9, 12])
+def test_rows_are_filled_up_in_front_to_a_known_number(known: int) -> None:
+    nodes = [
+        *CHOSEN[:-1],
+        node("Gather", ["x", "kept"], ["rows"]),
+        node("Shape", ["rows"], ["n"]),
+        node("Sub", ["known", "n"], ["rest"]),
+        node("Concat", ["rest", "first"], ["pads"], axis=0),
+        node("Pad", ["rows", "pads"], ["z"]),
+    ]
+    constants = {**FIRST, "known": np.array([known])}
+    check_whole(nodes, several(9), ["z"], constants)
 
 
 def test_rows_are_split_by_sizes_that_count_them() -> None:
