@@ -1,5 +1,5 @@
 """Resize to sizes that the data decide, or of as many rows as they decide: of each place of a
-result the graph computes which rows of the input lie beside it, and how near.
+result the graph computes which rows of the input lie beside it, and how near they are.
 """
 
 from __future__ import annotations
@@ -44,9 +44,14 @@ def resized(g: Scope, n: OnnxNode, lower: Lower) -> Results:
         n.inputs = [all_rows(x), *n.inputs[1:3], plain(sizes)]
         return [along(v, after) if isinstance(v, Value) else v for v in lower()]
     mode = n.text("mode", "nearest")
-    if mode == "cubic" or (mode == "linear" and not is_float(x.dtype)) or n.integer("antialias"):
-        raise Unsupported("an image resized to a size that the data decide, in another way than "
-                          "nearest, or linear in floats")  # fmt: skip
+    between = mode in ("cubic", "linear")
+    if (
+        (between and not is_float(x.dtype))
+        or n.integer("antialias")
+        or n.integer("exclude_outside")
+    ):
+        raise Unsupported("an image resized to a size that the data decide, of integers or with "
+                          "antialias or exclude_outside")  # fmt: skip
     how = n.text("coordinate_transformation_mode", "half_pixel")
     if how not in _MODES or n.text("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise Unsupported(f"an image resized to a size that the data decide, by {how!r} or in "
@@ -58,6 +63,8 @@ def resized(g: Scope, n: OnnxNode, lower: Lower) -> Results:
         last = _last(g, given)
         if mode == "linear":
             y = _between(g, y, axis, at, last)
+        elif mode == "cubic":
+            y = _cubic(g, y, axis, at, last, n.number("cubic_coeff_a", -0.75))
         else:
             index = _nearest(g, at, last, n.text("nearest_mode", "round_prefer_floor"))
             y = g.emitted("Gather", [y, index], axis=axis)
@@ -68,6 +75,7 @@ def resized(g: Scope, n: OnnxNode, lower: Lower) -> Results:
         y = g.emitted(
             "Resize", [y, nothing, nothing, constant(np.array(whole))],
             coordinate_transformation_mode=how, mode=mode, nearest_mode=rule,
+            cubic_coeff_a=n.number("cubic_coeff_a", -0.75),
         )  # fmt: skip
     return [along(y, after)]
 
@@ -139,17 +147,49 @@ def _between(g: Scope, x: Value, axis: int, at: Value, last: Value) -> Value:
     at = g.emitted("Max", [g.emitted("Min", [at, last]), zero])
     low = g.emitted("Floor", [at])
     share = g.emitted("Sub", [at, low])
-    pairs = []
-    for where, much in (
-        (low, g.emitted("Sub", [one, share])),
-        (g.emitted("Add", [low, one]), share),
-    ):
+    return _weighted(g, x, axis, low, last, {0: g.emitted("Sub", [one, share]), 1: share})
+
+
+def _cubic(g: Scope, x: Value, axis: int, at: Value, last: Value, a: float) -> Value:
+    """Four of them; of places beyond the ends those at the ends."""
+
+    def number(value: float) -> Value:
+        return constant(np.array([value], np.float32))
+
+    low = g.emitted("Floor", [at])
+    share = g.emitted("Sub", [at, low])
+    rest = g.emitted("Sub", [number(1), share])
+
+    def near(d: Value) -> Value:
+        found = g.emitted("Sub", [g.emitted("Mul", [number(a + 2), d]), number(a + 3)])
+        square = g.emitted("Mul", [d, d])
+        return g.emitted("Add", [g.emitted("Mul", [found, square]), number(1)])
+
+    def far(d: Value) -> Value:
+        d = g.emitted("Add", [d, number(1)])
+        found = g.emitted("Sub", [g.emitted("Mul", [number(a), d]), number(5 * a)])
+        found = g.emitted("Add", [g.emitted("Mul", [found, d]), number(8 * a)])
+        return g.emitted("Sub", [g.emitted("Mul", [found, d]), number(4 * a)])
+
+    taps = {-1: far(share), 0: near(share), 1: near(rest), 2: far(rest)}
+    return _weighted(g, x, axis, low, last, taps)
+
+
+def _weighted(
+    g: Scope, x: Value, axis: int, low: Value, last: Value, taps: dict[int, Value]
+) -> Value:
+    """The sum of neighbours, as much as each of them is worth."""
+    total = None
+    for tap, much in taps.items():
+        where = g.emitted("Add", [low, constant(np.array([tap], np.float32))])
         part = g.emitted("Gather", [x, _index(g, where, last)], axis=axis)
         much = g.b.reshape(much, (math.prod(much.shape),) + (1,) * (x.rank - axis - 1))
         if much.dtype != x.dtype:
             much = g.emitted("CastLike", [much, constant(np.zeros(1, x.dtype))])
-        pairs.append(g.emitted("Mul", [part, much]))
-    return g.emitted("Add", pairs)
+        part = g.emitted("Mul", [part, much])
+        total = part if total is None else g.emitted("Add", [total, part])
+    assert total is not None
+    return total
 
 
 SIZED.register(["Resize"], resized)
