@@ -113,6 +113,29 @@ def test_heads_for_each_box_give_what_onnx_runtime_gives(name: str, tmp_path: Pa
             np.testing.assert_allclose(ours[3], maps[order], atol=1e-3)
 
 
+def test_key_points_are_found_in_maps_as_large_as_their_boxes(tmp_path: Path) -> None:
+    """The whole of Keypoint R-CNN: how large a box may be is a capacity."""
+    name = "keypointrcnn_resnet50_fpn"
+    module = made(name)
+    path = exported(name, module, tmp_path / "detector.onnx")
+    (loop,) = (node for node in onnx.load(path).graph.node if node.op_type == "Loop")
+    (body,) = (a.g for a in loop.attribute if a.name == "body")
+    (sizes,) = (node.input[3] for node in body.node if node.op_type == "Resize")
+    reference = onnxruntime.InferenceSession(path)
+    outputs = [o.name for o in reference.get_outputs()]
+    picture = pictures(name, module)[0]
+    with qnnrt.Session(qnnrt.load(path, capacities={sizes: 160}), "cpu") as session:
+        found = session.run({"image": picture})
+        wanted = reference.run(None, {"image": picture})
+        assert found[f"{sizes}.count"].max() <= 160
+        ours = [found[o][: found[f"{o}.count"][0]] for o in outputs]
+        order = compare(ours[:3], wanted[:3])
+        points, scores = ours[3:]
+        assert len(points) > 5
+        np.testing.assert_allclose(scores, wanted[4][order], atol=1e-3)
+        np.testing.assert_allclose(points, wanted[3][order], atol=0.05)
+
+
 def test_where_no_region_is_left_nothing_is_found(tmp_path: Path) -> None:
     """ONNX Runtime fails there, in a Reshape of the file to [0, -1]."""
     name = "fasterrcnn_mobilenet_v3_large_320_fpn"

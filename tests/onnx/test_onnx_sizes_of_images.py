@@ -38,6 +38,7 @@ COUNTED = [
 NUMBERS: dict[str, Any] = {
     "zero": np.float32(0), "first": np.array([0]), "one": np.array([1]), "two": np.array([2]),
     "height": np.array([2]), "width": np.array([3]), "front": np.array([1, 2]), "both": [2, 3],
+    "flat": np.array([1, 2, -1]),
 }  # fmt: skip
 
 
@@ -78,8 +79,14 @@ def graph(seed: int) -> onnx.ModelProto:
     }
     nodes.append(node("Concat", ["front", *sizes], ["sizes"], axis=0))
     nodes.append(node("Resize", [x, "", "", "sizes"], ["large"], **rules))
-    if pick.random() < 0.5:
+    end = pick.randrange(3)
+    if end == 0:
         nodes.append(node("Relu", ["large"], ["y"]))
+    elif end == 1 and not {*given, "same"} & set(sizes):  # where the largest of a map is
+        nodes.append(node("Reshape", ["large", "flat"], ["line"]))
+        nodes.append(node("ArgMax", ["line"], ["place"], axis=2))
+        nodes.append(node("Softmax", ["line"], ["share"]))
+        nodes.append(node("GatherElements", ["share", "place"], ["y"], axis=2))
     else:
         nodes.append(node("ReduceSum", ["large", "both"], ["y"]))
     used = {name for made in nodes for name in made.input}

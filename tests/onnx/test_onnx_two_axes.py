@@ -63,6 +63,7 @@ CASES: dict[str, tuple[list[onnx.NodeProto], tuple[int, ...]]] = {
         [node("Einsum", ["s", "b"], ["y"], equation="nm,mk->nk")], (0,),
     ),
     "letters over both": ([node("Einsum", ["s", "s"], ["y"], equation="nm,nm->")], ()),
+    "their elements in one row": ([node("Reshape", ["s", "line"], ["y"])], (0,)),
     "shares of the columns": ([node("Softmax", ["s"], ["y"], axis=1)], (0, 1)),
     "shares of the rows": ([node("LogSoftmax", ["s"], ["y"], axis=0)], (0, 1)),
     "attention": ([SCORES, node("MatMul", ["p", "b"], ["y"])], (0,)),
@@ -210,7 +211,6 @@ def test_the_nearest_among_rows_that_count() -> None:
 
 
 MIXED = {
-    "their elements in one row": [node("Reshape", ["s", "line"], ["y"])],
     "a column of known rows beside": [node("Concat", ["s", "column"], ["y"], axis=1)],
     "repeated": [node("Tile", ["s", "pair"], ["y"])],
     "a product with known rows": [node("MatMul", ["s", "known"], ["y"])],

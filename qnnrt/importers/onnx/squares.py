@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from .bounded import ELEMENTWISE, kept_axes, with_room
 from .computed_slices import sliced
-from .counts import TWO_AXES, Axes, Number, along, axes_of, fewer, from_there, plain, times
+from .counts import TWO_AXES, Axes, Number, along, axes_of, fewer, from_there, once, plain, times
 from .einsum import equation
 from .infer_shape import shape_slice
 from .nodes import OnnxNode, Unsupported, axis_of
@@ -21,7 +23,7 @@ from .rows import NEUTRAL, all_rows, counting, from_front, lowest, of_those
 from .scope import Lower, Results, RowsRule, Scope
 from .sized_shapes import expanded_to
 from .sizes import itself, shape_of
-from .values import Value, blocks
+from .values import Value, blocks, constant
 
 #: ONNX op type -> what takes such values.
 _TAKEN: dict[str, RowsRule] = {}
@@ -209,7 +211,7 @@ def _transpose(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
 
 @_taken_by("Flatten", "Reshape", "Squeeze", "Unsqueeze")
 def _reshape(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
-    """Both axes stay what they are."""
+    """Both axes stay what they are, or become one."""
     x = n.input(0)
     axes = axes_of(x)
     roomy = with_room(n, axes)
@@ -221,10 +223,25 @@ def _reshape(g: Scope, n: OnnxNode, lower: Lower) -> Results | None:
         for before, after in blocks(*(roomy or (x.shape, y.shape))) or ()
         if len(before) == len(after) == 1
     }
+    for before, after in blocks(x.shape, y.shape) or ():
+        if list(before) == sorted(axes) and len(after) == 1 and 0 not in x.shape:
+            return [_packed(g, y, after[0], x.shape[before[1]], [axes[a] for a in before])]
     if not set(axes) <= set(places):
         raise Unsupported(f"a reshape of {list(x.shape)} to {list(y.shape)}, which mixes rows of "
                           "which the data decide how many count")  # fmt: skip
     return [along(y, {places[axis]: number for axis, number in axes.items()})]
+
+
+def _packed(g: Scope, y: Value, axis: int, room: int, numbers: Sequence[Number]) -> Value:
+    """Rows of rows, of which some count, one behind the other; there is `room` in each."""
+    count = once(g, ("product", *numbers), lambda: g.emitted("Mul", numbers))
+    size = g.emitted("Max", [numbers[1], constant(np.array([1]))])
+    g.budget.array((y.shape[axis],), np.int64, "the places of rows", copies=2)
+    every = constant(np.arange(y.shape[axis]))
+    start = g.emitted("Mul", [g.emitted("Div", [every, size]), constant(np.array([room]))])
+    places = g.emitted("Add", [start, g.emitted("Mod", [every, size])])
+    within = g.emitted("Min", [places, constant(np.array([y.shape[axis] - 1]))])
+    return along(g.emitted("Gather", [all_rows(y), within], axis=axis), {axis: count})
 
 
 @_taken_by("Shape")
