@@ -101,7 +101,13 @@ cdef class Prefix:
         n = self._length()
         return [words[i] for i in range(n)]
 
-    def _length(self) -> int:
+    cdef Slots _slots(self):
+        """Where its cache is."""
+        cdef Slots slots = Slots.__new__(Slots)
+        slots.buffer, slots.rows, slots.first, slots.count = self.cache, self.rows, self.row, 1
+        return slots
+
+    cdef Py_ssize_t _length(self) except -1:
         """Of the text, in tokens."""
         if self._tokens is not None:
             return len(self._tokens)

@@ -89,7 +89,7 @@ cdef class PrefixBinder:
     Memory of several texts stays mapped and registered when a text goes, for the next one in it: of
     the last few such memories, until the end of this."""
 
-    cdef object _guard, _owner, _key
+    cdef object _guard, _owner, _key, _session
     cdef dict _bound, _places
     cdef Registrar _registrar
     cdef Runner _runner
@@ -99,11 +99,11 @@ cdef class PrefixBinder:
     cdef dict _memories  # address -> _SharedMemory, the one that was used last at the end
     cdef _SharedMemory _unsettled  # came, and of its texts one alone is registered
 
-    def __init__(self, memory, Together together not None, dict places not None, sizes, owner,
-                 dict bound not None, key):
+    def __init__(self, session, memory, Together together not None, dict places not None, sizes,
+                 owner, dict bound not None, key):
         """
         Args:
-            memory: the session's.
+            session, memory: of the graph.
             together: how it binds its states.
             places: (rows, first, count) of ``Slots`` -> ``Parts``, with those of (1, 0, 1); others
                 are added.
@@ -111,7 +111,7 @@ cdef class PrefixBinder:
             owner: the ``Guard`` of who receives, held meanwhile.
             bound, key: where the ``Slots`` that are bound are noted.
         """
-        self._guard, self._runner = memory.guard, memory._runner
+        self._session, self._guard, self._runner = session, memory.guard, memory._runner
         self._registrar = Registrar(memory._context, memory._counters)
         self._together, self._places, self._parts = together, places, places[1, 0, 1]
         self._owner, self._bound, self._key = owner, bound, key
@@ -121,31 +121,38 @@ cdef class PrefixBinder:
     def __dealloc__(self):
         qnnrt_ipc_keep_sender(0)
 
-    def receive(self, bytes message not None):
-        """The ``Prefix`` of a message, and its ``Slots``, which are bound if they are kept: not in
-        a buffer of another size, or of several texts that is this process's own (its caches are
+    def receive(self, bytes message not None, Text text not None) -> None:
+        """Lets a text go on from a message. Its ``Slots`` are bound if they are kept: not in a
+        buffer of another size, or of several texts that is this process's own (its caches are
         registered with other shapes, too).
 
         Raises:
             HandoffError: as ``Prefix.from_bytes``.
             MemError: the backend refuses the memory.
+            ValueError: as ``Text._go_on``.
         """
+        self._receive(message, text)
+
+    cdef int _receive(self, bytes message, Text text) except -1:
         cdef Prefix prefix
         cdef Slots slots
-        gone = []
+        cdef list gone = []
         with self._owner.lock:
             self._runner._prefetch(self._together._places)
             self._parts._prefetch()
             prefix = receive_prefix(message)
             slots = self._bind(prefix, gone)
         del gone  # without the lock
-        return prefix, slots
+        text._go_on(prefix, slots)
+        return 0
+
+    cdef bint _has_bound(self, Slots slots):
+        """Whether they are what the graph's states are bound to."""
+        return self._bound.get(self._key) is slots
 
     cdef Slots _bind(self, Prefix prefix, list gone):
-        cdef Slots slots = Slots.__new__(Slots)
         cdef Buffer buffer = prefix.cache
-        slots.buffer, slots.rows, slots.first = buffer, prefix.rows, prefix.row
-        slots.count = 1
+        cdef Slots slots = prefix._slots()
         if slots.rows > 1:
             if buffer._flags & QNNRT_BUFFER_IMPORTED:
                 slots.kept = self._bind_row(buffer, slots.rows, slots.first, gone)
@@ -216,3 +223,61 @@ cdef class PrefixBinder:
         except errors.QnnError:
             pass  # it is said to who needs that text
         return gone
+
+
+cdef class Text:
+    """Base of ``qnnrt.llm.Conversation``: what a received text sets, each of which costs cache
+    misses if it is looked up by its name."""
+
+    cdef public object model
+    cdef public Slots _own
+    cdef public Prefix _prefix  # whose tokens these are, until somebody asks for them
+    cdef public Py_ssize_t _read  # tokens that are in the cache
+    cdef public object _logits  # of what follows the last one
+
+    cpdef int _go_on(self, Prefix prefix, Slots slots) except -1:
+        """To where another text ends. Raises ValueError: it is of a model with another cache."""
+        if slots.kept is None:  # else it was bound
+            self.model._check_cache(prefix, slots)
+        self._own, self._prefix, self._read = slots, prefix, prefix._length()
+        return 0
+
+    @property
+    def _slots(self):
+        if self._own is None:
+            self._own = self.model._new_slots()
+        return self._own
+
+
+cdef class Receiver:
+    """Base of ``qnnrt.llm.Decoder``: a text is received without a frame of Python's."""
+
+    cdef public PrefixBinder _binder
+    cdef object _made  # the class of its texts
+
+    def conversation(self, prefix=None):
+        """An empty text, or one that goes on where `prefix` (of this process or another) ends, in
+        the same memory. A message about one (`Prefix.to_bytes`) is received here, and its memory
+        bound at once, which is the fastest way.
+
+        Raises:
+            ValueError: the prefix is of a model with another cache.
+            HandoffError: the message is none, or its memory is gone.
+        """
+        cdef PrefixBinder binder = self._binder
+        cdef Text text
+        if binder is not None and self._made is not None and type(prefix) is bytes:
+            text = Text.__new__(self._made)
+            text.model = self
+            binder._receive(<bytes>prefix, text)
+            return text
+        text = self._conversation(prefix)
+        self._made = type(text)
+        return text
+
+    def _bind(self, Slots slots not None, Py_ssize_t tokens, Py_ssize_t rows):
+        """The graph for these texts, so many tokens and rows of logits, with their caches."""
+        cdef PrefixBinder binder = self._binder
+        if binder is not None and tokens == 1 and rows == 1 and binder._has_bound(slots):
+            return binder._session
+        return self._bind_anew(slots, tokens, rows)

@@ -18,7 +18,7 @@ Buffer: TypeAlias = _core.Buffer
 Prefix: TypeAlias = _core.Prefix
 
 
-class Conversation:
+class Conversation(_core.Text):
     """A text that grows, and the cache in which a `Decoder` has read it.
 
     Attributes:
@@ -26,11 +26,8 @@ class Conversation:
         tokens: the text so far.
     """
 
-    # Of one that has nothing yet; each attribute less that a received text sets counts.
-    _own: Slots | None = None
-    _prefix: Prefix | None = None  # whose tokens these are, until somebody asks for them
-    _read = 0  # tokens that are in the cache
-    _logits: NDArray[np.floating] | None = None  # of what follows the last one
+    model: Decoder
+    _logits: NDArray[np.floating] | None
 
     def __init__(self, model: Decoder, prefix: Prefix | bytes | None = None) -> None:
         """
@@ -44,19 +41,10 @@ class Conversation:
         self.model = model
         if prefix is None:
             self._tokens: list[int] = []
-            return
-        if isinstance(prefix, bytes):
-            prefix, slots = model._receive(prefix)
+        elif isinstance(prefix, bytes):
+            model._receive(prefix, self)
         else:
-            slots = Slots(prefix.cache, prefix.rows, prefix.row)
-        if slots.kept is None:  # else it was bound
-            expected = model._cache_bytes(slots.rows)
-            if prefix.cache.nbytes != expected:
-                raise ValueError(
-                    f"the prefix has a cache of {prefix.cache.nbytes} bytes, this model's are "
-                    f"{expected}: it is of another model or capacity"
-                )
-        self._own, self._prefix, self._read = slots, prefix, prefix._length()
+            self._go_on(prefix, Slots(prefix.cache, prefix.rows, prefix.row))
 
     @property
     def tokens(self) -> list[int]:
@@ -72,12 +60,6 @@ class Conversation:
     def cache(self) -> Buffer:
         """The buffer with the keys and values of all layers; in a `Batch`, of all its texts."""
         return self._slots.buffer
-
-    @property
-    def _slots(self) -> Slots:
-        if self._own is None:
-            self._own = self.model._new_slots()
-        return self._own
 
     def _move(self, slots: Slots | None) -> None:
         """To where the text has not been read; None: a cache of its own, made when needed."""

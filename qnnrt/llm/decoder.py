@@ -27,7 +27,7 @@ DIMENSIONS = {"batch", "sequence", "wanted"}
 Slots: TypeAlias = _core.Slots
 
 
-class Decoder:
+class Decoder(_core.Receiver):
     """A decoder, as `qnnrt.llm.export` writes it, and the graphs that run it.
 
     Attributes:
@@ -73,7 +73,6 @@ class Decoder:
         self._sessions: dict[tuple[int, int, int], ShapeSession] = {}
         self._bound: dict[tuple[int, int, int], Slots] = {}
         self._parts: dict[tuple[int, int, int], Any] = {}
-        self._binder: _core.PrefixBinder | None = None
         self.verify = verify
         model = load(self._path, shapes="any")
         assert isinstance(model, DynamicModel)
@@ -180,8 +179,8 @@ class Decoder:
         del gone  # without the lock
         return logits
 
-    def _bind(self, slots: Slots, tokens: int, rows: int) -> ShapeSession:
-        """The graph for these texts, so many tokens and rows of logits, with their caches."""
+    def _bind_anew(self, slots: Slots, tokens: int, rows: int) -> ShapeSession:
+        """``_bind``, where they may not be bound."""
         key = tokens, rows, slots.count
         session = self._sessions.get(key) or self._session(*key)
         bound = self._bound.get(key)
@@ -201,23 +200,33 @@ class Decoder:
         self._bound[key] = slots
         return session
 
-    def _receive(self, message: bytes) -> tuple[_core.Prefix, Slots]:
-        """The text of a message, and its caches: bound to the graph of single tokens, if they are
-        kept. Raises HandoffError: the message is none, or its memory is gone."""
+    def _receive(self, message: bytes, text: _core.Text) -> None:
+        """Lets a text go on from a message, bound to the graph of single tokens where it can be.
+        Raises HandoffError: the message is none, or its memory is gone."""
         binder = self._binder
+        if binder is None:
+            key = 1, 1, 1
+            with self._guard.lock:
+                session = self._session(1, 1)
+                if (1, 0, 1) in self._parts:
+                    self._binder = session._prefix_binder(
+                        self._parts, self._row_bytes, self._guard, self._bound, key
+                    )
+                binder = self._binder
         if binder is not None:
-            return binder.receive(message)
-        key = 1, 1, 1
-        with self._guard.lock:
-            session = self._session(1, 1)
-            if (1, 0, 1) in self._parts:
-                self._binder = session._prefix_binder(
-                    self._parts, self._row_bytes, self._guard, self._bound, key
-                )
-            if self._binder is None:  # nothing was bound yet by which it could be
-                prefix = _core.Prefix.from_bytes(message)
-                return prefix, Slots(prefix.cache, prefix.rows, prefix.row)
-            return self._binder.receive(message)
+            binder.receive(message, text)
+        else:  # nothing was bound yet by which it could be
+            prefix = _core.Prefix.from_bytes(message)
+            text._go_on(prefix, Slots(prefix.cache, prefix.rows, prefix.row))
+
+    def _check_cache(self, prefix: _core.Prefix, slots: Slots) -> None:
+        """Raises ValueError: the prefix is of a model with another cache."""
+        expected = self._cache_bytes(slots.rows)
+        if prefix.cache.nbytes != expected:
+            raise ValueError(
+                f"the prefix has a cache of {prefix.cache.nbytes} bytes, this model's are "
+                f"{expected}: it is of another model or capacity"
+            )
 
     def _release_others(self, slots: Slots) -> None:
         """A context has one registration at a place: what begins there with other shapes goes."""

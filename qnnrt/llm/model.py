@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .batch import Batch
 from .conversation import Conversation, Prefix
 from .decoder import Decoder
@@ -12,15 +14,12 @@ __all__ = ["LanguageModel"]
 class LanguageModel(Decoder):
     """A decoder, as `qnnrt.llm.export` writes it, the graphs that run it, and its conversations."""
 
-    def conversation(self, prefix: Prefix | bytes | None = None) -> Conversation:
-        """An empty text, or one that goes on where `prefix` (of this process or another) ends, in
-        the same memory. A message about one (`Prefix.to_bytes`) is received here, and its memory
-        bound at once, which is the fastest way.
+    if TYPE_CHECKING:
 
-        Raises:
-            ValueError: the prefix is of a model with another cache.
-            HandoffError: the message is none, or its memory is gone.
-        """
+        def conversation(self, prefix: Prefix | bytes | None = None) -> Conversation: ...
+
+    def _conversation(self, prefix: Prefix | bytes | None) -> Conversation:
+        """What `conversation` calls, but for a message that it receives itself."""
         return Conversation(self, prefix)
 
     def batch(self, size: int) -> Batch:

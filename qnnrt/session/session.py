@@ -299,7 +299,7 @@ class Session(SessionBase):
         together = memory.together
         if together is None:
             return None
-        return _core.PrefixBinder(memory, together, places, sizes, owner, bound, key)
+        return _core.PrefixBinder(self, memory, together, places, sizes, owner, bound, key)
 
     def save_state(self) -> dict[str, np.ndarray]:
         """The values of ``state``, as arrays of the caller's own."""
