@@ -38,20 +38,30 @@ cdef Buffer _adopt(qnnrt_buffer_t handle):
 
 cdef Buffer _adopt_alone(qnnrt_buffer_t handle):
     cdef Buffer buffer = None
-    cdef qnnrt_buffer_info_t info
-    cdef uint64_t code
     try:
         known = _buffers.get(handle)
         if known is not None:
             buffer = known()
-        if buffer is not None:
-            qnnrt_buffer_release(handle)
-            return buffer
+    except BaseException:
+        qnnrt_buffer_release(handle)
+        raise
+    if buffer is not None:
+        qnnrt_buffer_release(handle)
+        return buffer
+    return _adopt_new(handle)
+
+
+cdef Buffer _adopt_new(qnnrt_buffer_t handle):
+    """``_adopt`` of one that nobody has yet. In the registry's lock."""
+    cdef Buffer buffer
+    cdef qnnrt_buffer_info_t info
+    cdef uint64_t code
+    try:
         code = qnnrt_buffer_info(handle, &info)
         if code:
             raise _memory_error(code, "qnnrt_buffer_info")
         buffer = Buffer.__new__(Buffer)
-        heap = _text(info.heap)
+        heap = "imported" if info.flags & QNNRT_BUFFER_IMPORTED else _text(info.heap)
     except BaseException:
         qnnrt_buffer_release(handle)
         raise

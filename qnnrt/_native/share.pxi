@@ -242,7 +242,7 @@ cdef Buffer _receive(const char* message, uint64_t size):
             if buffer is not None:  # it came by another lease before, or to another thread
                 qnnrt_buffer_release(handle)
                 return _second(buffer)
-            buffer = _adopt_alone(handle)
+            buffer = _adopt_new(handle)
             buffer._memory = memory
             _mapped[memory] = buffer._reference
             buffer._peer = peer

@@ -137,7 +137,18 @@ cdef class PrefixBinder:
         cdef Prefix prefix
         cdef Slots slots
         cdef list gone = []
+        _prefetch_object(self._owner)
+        _prefetch_object(self._registrar)
+        _prefetch_object(self._together)
+        _prefetch_object(self._runner)
+        _prefetch_object(self._parts)
+        _prefetch_object(self._guard)
+        _prefetch_object(self._bound)
+        _prefetch_object(_received)
+        _prefetch_object(_mapped)
+        _prefetch_object(_buffers)
         with self._owner.lock:
+            self._registrar._prefetch()
             self._runner._prefetch(self._together._places)
             self._parts._prefetch()
             prefix = receive_prefix(message)
