@@ -3,6 +3,7 @@ that is updated in place, beside ONNX Runtime whose caches grow."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,64 @@ def test_files_of_onnxruntime_genai(
             scale = np.abs(grown[name]).max()
             np.testing.assert_allclose(cache[:, :, :at], grown[name], atol=2e-5 * scale)
         assert session.stats.copied_bytes == 0
+
+
+def merged() -> onnx.ModelProto:
+    """One file of Optimum's, with a branch that reads a text and one that goes on."""
+    info = helper.make_tensor_value_info
+    table = np.random.default_rng(1).standard_normal((WORDS, SIZE)).astype(F32)
+    body = {
+        "new": helper.make_node("Identity", ["rows"], ["new_rows"]),
+        "old": helper.make_node("Concat", ["past_rows", "rows"], ["old_rows"], axis=1),
+    }
+    rows = ["batch", None, SIZE]
+    parts = {
+        key: helper.make_graph([node], key, [], [info(f"{key}_rows", TensorProto.FLOAT, rows)])
+        for key, node in body.items()
+    }
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["rows"]),
+        helper.make_node(
+            "If", ["use_cache_branch"], ["all_rows"], then_branch=parts["old"],
+            else_branch=parts["new"],
+        ),
+        helper.make_node("ReduceMean", ["all_rows"], ["logits"], axes=[1], keepdims=0),
+    ]  # fmt: skip
+    inputs = [
+        info("input_ids", TensorProto.INT64, ["batch", "sequence"]),
+        info("past_rows", TensorProto.FLOAT, ["batch", "past", SIZE]),
+        info("use_cache_branch", TensorProto.BOOL, [1]),
+    ]
+    outputs = [
+        info("logits", TensorProto.FLOAT, ["batch", SIZE]),
+        info("all_rows", TensorProto.FLOAT, rows),
+    ]
+    graph = helper.make_graph(
+        nodes, "merged", inputs, outputs, [numpy_helper.from_array(table, "table")]
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_the_program_of_the_page_loads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/state.md").read_text(encoding="utf-8")
+    (program,) = (
+        block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "merged" in block
+    )
+    monkeypatch.chdir(tmp_path)
+    onnx.save(Builder(4, False, False, -1).model(), "model.onnx")
+    onnx.save(merged(), "decoder_model_merged.onnx")
+    found: dict[str, Any] = {"qnnrt": qnnrt}
+    exec(compile(program, "state.md", "exec"), found)
+    assert {dict(shape)["sequence_length"] for shape in found["model"].shapes} == {128, 1}
+    with qnnrt.Session(found["model"], strict=True) as session:
+        assert sorted(session.at(found["model"].shapes[0]).state) == sorted(CACHES)
+    theirs = onnxruntime.InferenceSession("decoder_model_merged.onnx")
+    feeds = {"input_ids": np.arange(6)[None], "past_rows": np.zeros((1, 0, SIZE), F32)}
+    wanted = theirs.run(["all_rows"], feeds | {"use_cache_branch": np.array([False])})[0]
+    with qnnrt.Session(found["prefill"]) as session:
+        np.testing.assert_allclose(session.run(feeds)["all_rows"], wanted, rtol=1e-6)
 
 
 @pytest.mark.slow

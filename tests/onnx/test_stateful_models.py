@@ -284,7 +284,7 @@ def test_the_programs_of_the_page_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs/state.md").read_text(encoding="utf-8")
-    _, steps, early = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    *_, steps, early = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     onnx.save(recurrent("LSTM"), "network.onnx")
     exec(compile(steps, "state.md", "exec"), {})
