@@ -322,10 +322,8 @@ class ByteChannels final : public Kernel {
   }
 
   // A pixel of padding.
-  Status MakeZeros(int64_t zero) {
-    zeros_ = AlignedBytes::Make(channels_);
-    if (!zeros_) return OutOfMemory();
-    std::memset(zeros_->data(), static_cast<int>(zero & 0xff), channels_);
+  Status MakeZeros(const Tensor& in) {
+    QNNRT_ASSIGN_OR_RETURN(zeros_, PixelOfZeros(in));
     return Status::Ok();
   }
 
@@ -402,7 +400,8 @@ class ByteChannels final : public Kernel {
   const int64_t images_;
   const size_t channels_, blocks_;
   SharedBytes packed_;
-  std::shared_ptr<AlignedBytes> joins_, zeros_;
+  std::shared_ptr<AlignedBytes> joins_;
+  SharedBytes zeros_;
   size_t count_ = 1;   // pixels at a time
   int64_t width_ = 1;  // columns under them
   int8_t flip_ = 0, flip_out_ = 0;
@@ -413,8 +412,7 @@ class ByteChannels final : public Kernel {
 
 }  // namespace
 
-bool TakesByteChannels(const Node& node, const ConvShape& c, const SignedWeights& weights,
-                       int64_t zero) {
+bool TakesByteChannels(const Node& node, const ConvShape& c, const SignedWeights& weights) {
   if (!HasWordVectors() || c.transposed || c.spatial != 2 || c.groups != c.cin || c.cin < kFewest ||
       c.cout != c.cin || weights.has_rest()) {
     return false;
@@ -424,29 +422,26 @@ bool TakesByteChannels(const Node& node, const ConvShape& c, const SignedWeights
   if (w.kernel[0] > static_cast<int64_t>(kMostTaps) || taps > static_cast<int64_t>(kMostTaps)) {
     return false;
   }
-  const FixedRange range = RangeOf(node.inputs[0]->dtype, 0);
-  return zero >= range.low && zero <= range.high;
+  return HoldsZero(*node.inputs[0]);
 }
 
 Result<KernelPtr> MakeByteChannels(const Node& node, const KernelOptions& options,
                                    const ConvShape& c, const ChannelOrder& order,
-                                   const SignedWeights& weights, int64_t zero) {
+                                   const SignedWeights& weights) {
   QNNRT_ASSIGN_OR_RETURN(const FoldedSteps steps, FoldSteps(node, options, order, weights, true));
   auto kernel = std::make_unique<ByteChannels>(node, c);
   QNNRT_RETURN_IF_ERROR(kernel->Pack(*node.inputs[1], order, weights, options));
   QNNRT_RETURN_IF_ERROR(
       kernel->Join(node, steps.factors.data(), static_cast<const float*>(steps.addends->data())));
-  QNNRT_RETURN_IF_ERROR(kernel->MakeZeros(zero));
+  QNNRT_RETURN_IF_ERROR(kernel->MakeZeros(*node.inputs[0]));
   return KernelPtr(std::move(kernel));
 }
 
 #else
 
-bool TakesByteChannels(const Node&, const ConvShape&, const SignedWeights&, int64_t) {
-  return false;
-}
+bool TakesByteChannels(const Node&, const ConvShape&, const SignedWeights&) { return false; }
 Result<KernelPtr> MakeByteChannels(const Node&, const KernelOptions&, const ConvShape&,
-                                   const ChannelOrder&, const SignedWeights&, int64_t) {
+                                   const ChannelOrder&, const SignedWeights&) {
   return KernelPtr();
 }
 

@@ -10,12 +10,11 @@
 namespace qnnrt::onednn {
 
 // Whether it is of one input channel for each output channel, in sizes that this processor has the
-// vectors for. `zero`: the code that padding has.
-bool TakesByteChannels(const Node& node, const ConvShape& shape, const SignedWeights& weights,
-                       int64_t zero);
+// vectors for.
+bool TakesByteChannels(const Node& node, const ConvShape& shape, const SignedWeights& weights);
 Result<KernelPtr> MakeByteChannels(const Node& node, const KernelOptions& options,
                                    const ConvShape& shape, const ChannelOrder& order,
-                                   const SignedWeights& weights, int64_t zero);
+                                   const SignedWeights& weights);
 
 }  // namespace qnnrt::onednn
 

@@ -305,11 +305,9 @@ class ByteRows final : public Kernel {
   }
 
   // A pixel of padding.
-  Status MakeZeros(int64_t zero) {
+  Status MakeZeros(const Tensor& in) {
     if (line_.whole()) return Status::Ok();
-    zeros_ = AlignedBytes::Make(line_.cin);
-    if (!zeros_) return OutOfMemory();
-    std::memset(zeros_->data(), static_cast<int>(zero & 0xff), line_.cin);
+    QNNRT_ASSIGN_OR_RETURN(zeros_, PixelOfZeros(in));
     return Status::Ok();
   }
 
@@ -468,7 +466,7 @@ class ByteRows final : public Kernel {
   const size_t runs_, run_, quads_;
   const bool signed_;  // the input
   SharedBytes packed_;
-  std::shared_ptr<AlignedBytes> zeros_;
+  SharedBytes zeros_;
   int8_t flip_out_ = 0;
   uint8_t least_ = 0;
   float above_ = 0, most_ = 0;
@@ -476,8 +474,7 @@ class ByteRows final : public Kernel {
 
 }  // namespace
 
-bool TakesByteLine(const Node& node, const ByteLine& line, const SignedWeights& weights,
-                   int64_t zero) {
+bool TakesByteLine(const Node& node, const ByteLine& line, const SignedWeights& weights) {
   if (!HasWordVectors() || HasTiles() || weights.has_rest()) return false;
   const size_t run = line.run();
   const size_t columns = line.cout / line.groups, lanes = CeilOf(columns, kSums) * kSums;
@@ -485,25 +482,23 @@ bool TakesByteLine(const Node& node, const ByteLine& line, const SignedWeights& 
       (line.groups > 1 && 2 * lanes > 3 * columns)) {
     return false;
   }
-  const FixedRange range = RangeOf(node.inputs[0]->dtype, 0);
-  return line.whole() || (zero >= range.low && zero <= range.high);
+  return line.whole() || HoldsZero(*node.inputs[0]);
 }
 
 Result<KernelPtr> MakeByteRows(const Node& node, const KernelOptions& options, const ByteLine& line,
-                               const ChannelOrder& order, const SignedWeights& weights,
-                               int64_t zero) {
+                               const ChannelOrder& order, const SignedWeights& weights) {
   QNNRT_ASSIGN_OR_RETURN(FoldedSteps steps, FoldSteps(node, options, order, weights, true));
   auto kernel = std::make_unique<ByteRows>(node, line, std::move(steps));
   QNNRT_RETURN_IF_ERROR(kernel->Pack(*node.inputs[1], weights, options));
-  QNNRT_RETURN_IF_ERROR(kernel->MakeZeros(zero));
+  QNNRT_RETURN_IF_ERROR(kernel->MakeZeros(*node.inputs[0]));
   return KernelPtr(std::move(kernel));
 }
 
 #else
 
-bool TakesByteLine(const Node&, const ByteLine&, const SignedWeights&, int64_t) { return false; }
+bool TakesByteLine(const Node&, const ByteLine&, const SignedWeights&) { return false; }
 Result<KernelPtr> MakeByteRows(const Node&, const KernelOptions&, const ByteLine&,
-                               const ChannelOrder&, const SignedWeights&, int64_t) {
+                               const ChannelOrder&, const SignedWeights&) {
   return KernelPtr();
 }
 

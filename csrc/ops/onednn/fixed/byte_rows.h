@@ -28,13 +28,10 @@ struct ByteLine {
 std::optional<ByteLine> ByteLineOf(const ConvShape& shape, const Node& node);
 std::optional<ByteLine> ByteLineOf(const MatMulShape& shape, bool columns_outside);
 
-// Whether this processor has the vectors, and they are mostly filled. `zero`: the code that padding
-// has.
-bool TakesByteLine(const Node& node, const ByteLine& line, const SignedWeights& weights,
-                   int64_t zero);
+// Whether this processor has the vectors, and they are mostly filled.
+bool TakesByteLine(const Node& node, const ByteLine& line, const SignedWeights& weights);
 Result<KernelPtr> MakeByteRows(const Node& node, const KernelOptions& options, const ByteLine& line,
-                               const ChannelOrder& order, const SignedWeights& weights,
-                               int64_t zero);
+                               const ChannelOrder& order, const SignedWeights& weights);
 
 }  // namespace qnnrt::onednn
 

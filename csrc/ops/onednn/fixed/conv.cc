@@ -105,27 +105,26 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options, bool tran
     return KernelPtr();
   }
 
-  // Padding stands for a real zero, which oneDNN writes as the integer 0.
-  const int64_t zero = -int64_t{in.quantization.offsets[0]};
-  if (TakesByteChannels(node, *c, *as_signed, zero)) {
-    return MakeByteChannels(node, options, *c, order, *as_signed, zero);
+  if (TakesByteChannels(node, *c, *as_signed)) {
+    return MakeByteChannels(node, options, *c, order, *as_signed);
   }
   const std::optional<ByteLine> line = ByteLineOf(*c, node);
-  if (line && TakesByteLine(node, *line, *as_signed, zero)) {
-    return MakeByteRows(node, options, *line, order, *as_signed, zero);
+  if (line && TakesByteLine(node, *line, *as_signed)) {
+    return MakeByteRows(node, options, *line, order, *as_signed);
   }
   if (Load() == nullptr || !IsExact(node, *c)) return KernelPtr();
   const int threads = ThreadsForIntegers(node, options, c->work);
   QNNRT_ASSIGN_OR_RETURN(KernelPtr parts, MakeParts(node, options, *c, threads, MakeFixedConv));
   if (parts) return parts;
 
-  const FixedRange range = RangeOf(in.dtype, 0);
   if (transposed && as_signed->has_rest()) return KernelPtr();
   // Per channel, the sums of inputs cost what the convolution does.
   const bool rest = as_signed->has_rest();
   if (rest && c->cin == c->groups) return KernelPtr();
+  // Padding stands for a real zero, which oneDNN writes as the integer 0.
+  const int64_t zero = ZeroCode(in);
   const bool pad = !transposed && HasPadding(*c) && (zero != 0 || PadsRow(*c, in));
-  if (pad && (zero < range.low || zero > range.high)) return KernelPtr();
+  if (pad && !HoldsZero(in)) return KernelPtr();
   const Dims before = c->before, after = c->after;
   Tensor padded;
   padded.shape = in.shape;

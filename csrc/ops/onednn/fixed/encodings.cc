@@ -3,6 +3,7 @@
 #ifdef QNNRT_ONEDNN_HEADERS
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "ops/post_ops.h"
@@ -128,6 +129,20 @@ dnnl_data_type_t WholeEncoding8(const Tensor& tensor) {
   if (q.axis >= 0 || q.scales.size() != 1 || !IsPlainEncoding(q)) return dnnl_data_type_undef;
   if (tensor.dtype == QNN_DATATYPE_UFIXED_POINT_8) return dnnl_u8;
   return tensor.dtype == QNN_DATATYPE_SFIXED_POINT_8 ? dnnl_s8 : dnnl_data_type_undef;
+}
+
+int64_t ZeroCode(const Tensor& tensor) { return -int64_t{tensor.quantization.offsets[0]}; }
+
+bool HoldsZero(const Tensor& tensor) {
+  const FixedRange range = RangeOf(tensor.dtype, 0);
+  return ZeroCode(tensor) >= range.low && ZeroCode(tensor) <= range.high;
+}
+
+Result<SharedBytes> PixelOfZeros(const Tensor& tensor) {
+  const std::shared_ptr<AlignedBytes> zeros = AlignedBytes::Make(tensor.shape.back());
+  if (!zeros) return OutOfMemory();
+  std::memset(zeros->data(), static_cast<int>(ZeroCode(tensor) & 0xff), zeros->size());
+  return SharedBytes(zeros);
 }
 
 bool StepsFitFloats(const Node& node, const std::vector<float>& weight_scales, double products) {

@@ -38,6 +38,11 @@ struct ChannelOrder {
 // dnnl_u8 or dnnl_s8; undef for anything but 8 bits with one scale for the whole tensor.
 dnnl_data_type_t WholeEncoding8(const Tensor& tensor);
 
+// The code of a real zero, which may lie outside of the type; a pixel of such codes, for padding.
+int64_t ZeroCode(const Tensor& tensor);
+bool HoldsZero(const Tensor& tensor);
+Result<SharedBytes> PixelOfZeros(const Tensor& tensor);
+
 // Whether this processor has what multiplies 8-bit integers without saturating in between.
 bool HasIntegerProducts();
 

@@ -17,12 +17,6 @@ constexpr int64_t kMostProducts = 65536;
 // The same where both numbers of a product may be 255 from their zeros.
 constexpr int64_t kMostWithZero = INT32_MAX / (255 * 255);
 
-bool HoldsZero(const Tensor& tensor) {
-  const int64_t zero = -int64_t{tensor.quantization.offsets[0]};
-  const FixedRange range = RangeOf(tensor.dtype, 0);
-  return zero >= range.low && zero <= range.high;
-}
-
 bool HasDenseRows(const MatMulShape& o) {
   return o.dst.size() == 2 && o.src_strides == Dims{o.src[1], 1};
 }
@@ -71,8 +65,8 @@ Result<KernelPtr> Make(const Node& node, const KernelOptions& options,
   order.inner = columns_outside ? static_cast<uint64_t>(o.src.back()) : 1;
   const std::optional<SignedWeights> folded = FoldedWeights(node, o, order);
   const std::optional<ByteLine> rows = ByteLineOf(o, columns_outside);
-  if (folded && rows && TakesByteLine(node, *rows, *folded, 0)) {
-    return MakeByteRows(node, options, *rows, order, *folded, 0);
+  if (folded && rows && TakesByteLine(node, *rows, *folded)) {
+    return MakeByteRows(node, options, *rows, order, *folded);
   }
   if (Load() == nullptr || !HasIntegerProducts()) return KernelPtr();
   const int threads = ThreadsForIntegers(node, options, o.work());
