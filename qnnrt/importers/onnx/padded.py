@@ -8,7 +8,7 @@ import numpy as np
 
 from .counts import TWO_AXES, Number
 from .nodes import OnnxNode, Unsupported, axis_of
-from .rows import all_rows, counting, first_of
+from .rows import all_rows, counting, first_of, within
 from .scope import Lower, Results, Scope
 from .size_forms import filled_up, rounded_up
 from .sizes import SIZED
@@ -60,8 +60,7 @@ def _in_front(g: Scope, x: Value, axis: int, number: Number, room: int, value: n
     every = constant(np.arange(room))
     places = g.emitted("Sub", [every, number])
     last = constant(np.array([max(x.shape[axis] - 1, 0)]))
-    within = g.emitted("Max", [g.emitted("Min", [places, last]), constant(np.array([0]))])
-    moved = g.emitted("Gather", [all_rows(x), within], axis=axis)
+    moved = g.emitted("Gather", [all_rows(x), within(g, places, last)], axis=axis)
     behind = g.b.reshape(g.emitted("GreaterOrEqual", [every, number]), shape)
     return g.emitted("Where", [behind, moved, constant(value)])
 

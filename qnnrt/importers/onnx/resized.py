@@ -11,7 +11,7 @@ import numpy as np
 from ...dtypes import is_float
 from .counts import Number, along, axes_of, plain
 from .nodes import OnnxNode, Unsupported, axis_of
-from .rows import all_rows
+from .rows import all_rows, within
 from .scope import Lower, Results, Scope
 from .sizes import SIZED
 from .values import Value, constant
@@ -80,28 +80,30 @@ def resized(g: Scope, n: OnnxNode, lower: Lower) -> Results:
     return [along(y, after)]
 
 
+def _real(value: float) -> Value:
+    return constant(np.array([value], np.float32))
+
+
 def _number(size: _Size) -> Value:
     return constant(np.array([size[0]])) if size[1] is None else size[1]
 
 
 def _float(g: Scope, size: _Size) -> Value:
     if size[1] is None:
-        return constant(np.array([size[0]], np.float32))
+        return _real(size[0])
     return g.emitted("Cast", [size[1]], to=1)
 
 
 def _last(g: Scope, size: _Size) -> Value:
     """The last row, float32[1]; the first one where there is none."""
-    one, zero = (constant(np.array([v], np.float32)) for v in (1, 0))
-    return g.emitted("Max", [g.emitted("Sub", [_float(g, size), one]), zero])
+    return g.emitted("Max", [g.emitted("Sub", [_float(g, size), _real(1)]), _real(0)])
 
 
 def _places(g: Scope, given: _Size, wanted: _Size, how: str) -> Value:
     """Where each place of a result lies in the input: float32, as ONNX Runtime computes it."""
     i = np.arange(wanted[0], dtype=np.float32)
-    one = constant(np.array([1], np.float32))
+    one, half = _real(1), _real(0.5)
     size, out = _float(g, given), g.emitted("Max", [_float(g, wanted), one])
-    half = constant(np.array([0.5], np.float32))
     if how == "align_corners":
         span = g.emitted("Max", [g.emitted("Sub", [out, one]), one])
         at = g.emitted("Mul", [constant(i), _last(g, given)])
@@ -114,21 +116,19 @@ def _places(g: Scope, given: _Size, wanted: _Size, how: str) -> Value:
     if how != "pytorch_half_pixel":
         return at
     alone = g.emitted("Equal", [_number(wanted), constant(np.array([1]))])
-    return g.emitted("Where", [alone, constant(np.zeros(1, np.float32)), at])
+    return g.emitted("Where", [alone, _real(0), at])
 
 
 def _index(g: Scope, at: Value, last: Value) -> Value:
-    zero = constant(np.zeros(1, np.float32))
-    within = g.emitted("Max", [g.emitted("Min", [at, last]), zero])
-    return g.emitted("Cast", [within], to=7)
+    return g.emitted("Cast", [within(g, at, last)], to=7)
 
 
 def _nearest(g: Scope, at: Value, last: Value, rule: str) -> Value:
-    half = constant(np.array([0.5], np.float32))
+    half = _real(0.5)
     low = g.emitted("Floor", [at])
     # The middle, off by a rounding, is the middle, as where the sizes are known (op_resize.py).
     off = g.emitted("Abs", [g.emitted("Sub", [g.emitted("Sub", [at, low]), half])])
-    middle = g.emitted("Less", [off, constant(np.array([1e-6], np.float32))])
+    middle = g.emitted("Less", [off, _real(1e-6)])
     at = g.emitted("Where", [middle, g.emitted("Add", [low, half]), at])
     if rule == "round_prefer_floor":
         at = g.emitted("Ceil", [g.emitted("Sub", [at, half])])
@@ -143,33 +143,29 @@ def _nearest(g: Scope, at: Value, last: Value, rule: str) -> Value:
 
 def _between(g: Scope, x: Value, axis: int, at: Value, last: Value) -> Value:
     """Two neighbours, by how near they are."""
-    zero, one = (constant(np.array([v], np.float32)) for v in (0, 1))
-    at = g.emitted("Max", [g.emitted("Min", [at, last]), zero])
+    at = within(g, at, last)
     low = g.emitted("Floor", [at])
     share = g.emitted("Sub", [at, low])
-    return _weighted(g, x, axis, low, last, {0: g.emitted("Sub", [one, share]), 1: share})
+    return _weighted(g, x, axis, low, last, {0: g.emitted("Sub", [_real(1), share]), 1: share})
 
 
 def _cubic(g: Scope, x: Value, axis: int, at: Value, last: Value, a: float) -> Value:
     """Four of them; of places beyond the ends those at the ends."""
 
-    def number(value: float) -> Value:
-        return constant(np.array([value], np.float32))
-
     low = g.emitted("Floor", [at])
     share = g.emitted("Sub", [at, low])
-    rest = g.emitted("Sub", [number(1), share])
+    rest = g.emitted("Sub", [_real(1), share])
 
     def near(d: Value) -> Value:
-        found = g.emitted("Sub", [g.emitted("Mul", [number(a + 2), d]), number(a + 3)])
+        found = g.emitted("Sub", [g.emitted("Mul", [_real(a + 2), d]), _real(a + 3)])
         square = g.emitted("Mul", [d, d])
-        return g.emitted("Add", [g.emitted("Mul", [found, square]), number(1)])
+        return g.emitted("Add", [g.emitted("Mul", [found, square]), _real(1)])
 
     def far(d: Value) -> Value:
-        d = g.emitted("Add", [d, number(1)])
-        found = g.emitted("Sub", [g.emitted("Mul", [number(a), d]), number(5 * a)])
-        found = g.emitted("Add", [g.emitted("Mul", [found, d]), number(8 * a)])
-        return g.emitted("Sub", [g.emitted("Mul", [found, d]), number(4 * a)])
+        d = g.emitted("Add", [d, _real(1)])
+        found = g.emitted("Sub", [g.emitted("Mul", [_real(a), d]), _real(5 * a)])
+        found = g.emitted("Add", [g.emitted("Mul", [found, d]), _real(8 * a)])
+        return g.emitted("Sub", [g.emitted("Mul", [found, d]), _real(4 * a)])
 
     taps = {-1: far(share), 0: near(share), 1: near(rest), 2: far(rest)}
     return _weighted(g, x, axis, low, last, taps)
@@ -181,7 +177,7 @@ def _weighted(
     """The sum of neighbours, as much as each of them is worth."""
     total = None
     for tap, much in taps.items():
-        where = g.emitted("Add", [low, constant(np.array([tap], np.float32))])
+        where = g.emitted("Add", [low, _real(tap)])
         part = g.emitted("Gather", [x, _index(g, where, last)], axis=axis)
         much = g.b.reshape(much, (math.prod(much.shape),) + (1,) * (x.rank - axis - 1))
         if much.dtype != x.dtype:

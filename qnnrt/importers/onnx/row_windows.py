@@ -14,7 +14,7 @@ import numpy as np
 from .counts import Number, from_there, more_rows, once, parts, times
 from .nodes import OnnxNode, Unsupported, axis_of
 from .resized import resized
-from .rows import all_rows, counting, lowest, taken_by
+from .rows import all_rows, counting, lowest, taken_by, within
 from .scope import Lower, Results, Scope
 from .values import Value, constant
 
@@ -167,8 +167,8 @@ def _last(g: Scope, count: Number) -> Value:
 def _gathered(g: Scope, x: Value, places: Value) -> Value:
     """The rows at these places; the first or the last of those that count for places beyond."""
     assert x.count is not None
-    within = g.emitted("Max", [g.emitted("Min", [places, _last(g, x.count)]), _whole(0)])
-    return g.emitted("Gather", [all_rows(x), within], axis=x.axis)
+    places = within(g, places, _last(g, x.count))
+    return g.emitted("Gather", [all_rows(x), places], axis=x.axis)
 
 
 #: How places of a result become those of the input, where its size does not matter.

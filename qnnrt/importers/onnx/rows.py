@@ -50,6 +50,11 @@ def all_rows(v: Value) -> Value:
     return v if v.count is None else replace(v, count=None, second=None)
 
 
+def within(g: Scope, places: Value, last: Value) -> Value:
+    """Places from 0 to the last one: those beyond are at the ends."""
+    return g.emitted("Max", [g.emitted("Min", [places, last]), constant(np.zeros(1, places.dtype))])
+
+
 def mask_of(g: Scope, count: Number, most: int) -> Value:
     """Which of the rows count: bool[most]."""
 
