@@ -246,8 +246,11 @@ cdef class Text:
     cdef public Py_ssize_t _read  # tokens that are in the cache
     cdef public object _logits  # of what follows the last one
 
-    cpdef int _go_on(self, Prefix prefix, Slots slots) except -1:
-        """To where another text ends. Raises ValueError: it is of a model with another cache."""
+    cpdef int _go_on(self, Prefix prefix, Slots slots=None) except -1:
+        """To where another text ends, in ``slots`` if they are bound already. Raises ValueError: it
+        is of a model with another cache."""
+        if slots is None:
+            slots = prefix._slots()
         if slots.kept is None:  # else it was bound
             self.model._check_cache(prefix, slots)
         self._own, self._prefix, self._read = slots, prefix, prefix._length()

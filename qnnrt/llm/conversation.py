@@ -44,7 +44,7 @@ class Conversation(_core.Text):
         elif isinstance(prefix, bytes):
             model._receive(prefix, self)
         else:
-            self._go_on(prefix, Slots(prefix.cache, prefix.rows, prefix.row))
+            self._go_on(prefix)
 
     @property
     def tokens(self) -> list[int]:

@@ -217,7 +217,7 @@ class Decoder(_core.Receiver):
             binder.receive(message, text)
         else:  # nothing was bound yet by which it could be
             prefix = _core.Prefix.from_bytes(message)
-            text._go_on(prefix, Slots(prefix.cache, prefix.rows, prefix.row))
+            text._go_on(prefix)
 
     def _check_cache(self, prefix: _core.Prefix, slots: Slots) -> None:
         """Raises ValueError: the prefix is of a model with another cache."""
